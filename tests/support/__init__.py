@@ -1,1 +1,1 @@
-"""What the tests with a real broker share: processes, the raw wire, batches, waiting."""
+"""Shared support for tests with a real broker: processes, the raw wire, batches, waiting."""

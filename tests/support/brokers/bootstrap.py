@@ -1,4 +1,4 @@
-"""Where tests find a broker: one of Headrace's, or the Kafka that they are pointed at."""
+"""The broker for a test: a Headrace broker, or the Kafka that the test run is configured with."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 
 @contextmanager
 def serving(settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The bootstrap servers of a broker with these settings; the reference has its own."""
+    """The bootstrap servers of a broker with these settings; the reference Kafka has its own."""
     if REFERENCE:
         yield REFERENCE
         return

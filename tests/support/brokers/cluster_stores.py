@@ -1,4 +1,4 @@
-"""The stores of a cluster in all their forms, with the trouble each of them can be put into."""
+"""All implementations of the cluster store, each with the faults that it can have."""
 
 import asyncio
 import uuid
@@ -19,38 +19,38 @@ from headrace.testing.simulated_zookeeper import SimulatedZooKeeper
 from support.brokers.virtual_loop import run_virtually
 
 LONG_SESSION_S = 60.0
-"""Nobody's session ends because a machine is busy."""
+"""Long enough that no session expires on a busy machine."""
 
 DEADLINE_S = 60.0
 
 
 class World(Protocol):
-    """Where stores live. Names tell the sessions apart."""
+    """The environment of the stores. Each session has a name."""
 
     def run(self, main: Coroutine[Any, Any, None]) -> None: ...
 
     async def store(self, name: str, *, session_timeout_s: float = LONG_SESSION_S) -> ClusterStore:
-        """A new session, open."""
+        """Opens a new session."""
         ...
 
     async def expire(self, name: str) -> None:
-        """The session ends although its process is alive."""
+        """Expires a session whose process is still running."""
         ...
 
     async def close(self) -> None:
-        """Ends whatever is left."""
+        """Closes all remaining sessions."""
         ...
 
 
 class LinkedWorld(World, Protocol):
-    """A world in which stores have a connection that can break."""
+    """A world whose stores have a connection that can fail."""
 
     async def drop(self, name: str) -> None:
-        """The connection ends; a new one can be made at once."""
+        """Closes the connection. The client can reconnect at once."""
         ...
 
     async def cut_off(self, name: str) -> None:
-        """Silence, until `heal`."""
+        """Stops all traffic until `heal`."""
         ...
 
     async def heal(self, name: str) -> None: ...
@@ -119,7 +119,7 @@ class SimulatedWorld:
 
 
 class RealWorld:
-    """Stores over a real ZooKeeper, each through a proxy of its own, below a chroot of the test."""
+    """Stores over a real ZooKeeper, each with its own proxy, below a chroot for the test."""
 
     def __init__(self, address: str, *, proxied: bool = True) -> None:
         self._address = address
@@ -152,7 +152,7 @@ class RealWorld:
         return store
 
     async def expire(self, name: str) -> None:
-        """Whoever knows a session's password can end it from anywhere."""
+        """A client that knows a session's password can end it from anywhere."""
         kazoo = self._clients[name]._kazoo
         session = (kazoo._session_id, kazoo._session_passwd)
 
@@ -253,7 +253,7 @@ class Proxy:
 async def until(
     condition: Callable[[], Awaitable[bool]], what: str, *, deadline_s: float = DEADLINE_S
 ) -> None:
-    """Waits for a condition, in the loop's time."""
+    """Waits for a condition, by the loop's clock."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + deadline_s
     while not await condition():

@@ -1,4 +1,4 @@
-"""A controller over brokers that are registered, for tests."""
+"""A controller with registered brokers, for tests."""
 
 from collections.abc import Mapping
 from random import Random

@@ -1,4 +1,4 @@
-"""A broker that leads partitions on files in memory, and the session of one follower."""
+"""A broker that leads partitions in memory files, and the fetch session of one follower."""
 
 from collections.abc import Sequence
 from random import Random
@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_000_000
 PARTITION = Partition(replicas=(1, 2), isr=(1, 2), leader=1)
 ME, FOLLOWER, LIFE = 1, 2, 20
 ENOUGH = 1 << 20
-RATE = 1 << 20  # bytes a second, of a follower that lags behind
+RATE = 1 << 20  # bytes per second, for a follower that lags
 
 
 class Unthrottled:
@@ -34,7 +34,7 @@ class Unthrottled:
 
 
 class Led:
-    """A broker that leads some partitions, and one follower's session."""
+    """A broker that leads some partitions, and one follower's fetch session."""
 
     def __init__(self, partitions: int = 3) -> None:
         files = MemoryFileSystem()
@@ -69,7 +69,7 @@ class Led:
         return leader
 
     def ask(self, *positions: tuple[int, int], last_epoch: int = -1, epoch: int = 0) -> None:
-        """The follower names these: (partition, offset)."""
+        """The follower's request contains these positions: (partition, offset)."""
         wanted = [
             Fetched(TOPIC_ID, index, offset, last_epoch, epoch, 0, ENOUGH)
             for index, offset in positions

@@ -1,7 +1,7 @@
 """Brokers that replicate over real sockets, with metadata made by hand.
 
-There is no election and no store here: a test says who leads. What leaders ask of a controller is
-agreed to, unless the test has them wait (`hold`).
+There is no election and no store: the test chooses the leader. Requests of leaders to the
+controller succeed, unless the test delays them (`hold`).
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class HandmadeCluster:
         epoch = 100 * self._lives[broker_id] + broker_id
         await self.record([BrokerRegistered(known._replace(epoch=epoch))], skip=broker_id)
         news = records_between(broker.metadata.image, self.image)
-        # Each broker's store has its own name and controller: they are no cluster to themselves.
+        # Each broker's store has its own name and controller: the brokers do not form a cluster.
         await broker.metadata.record(
             [record for record in news if not isinstance(record, ClusterNamed | ControllerElected)]
         )
@@ -103,7 +103,7 @@ class HandmadeCluster:
             broker.abort()
 
     async def record(self, records: Sequence[MetadataRecord], *, skip: int | None = None) -> None:
-        """Everybody hears of it."""
+        """Applies the records on all brokers except `skip`."""
         self.image = self.image.apply(records)
         for broker_id, broker in list(self.brokers.items()):
             if broker_id != skip:
@@ -127,7 +127,7 @@ class HandmadeCluster:
         return found
 
     async def lead(self, broker_id: int, index: int = 0, **changes: object) -> None:
-        """Another leader, in a new epoch."""
+        """Makes a broker the leader, in a new epoch."""
         now = self.partition(index)
         await self.change(
             now._replace(
@@ -187,7 +187,7 @@ class HandmadeCluster:
         acks: int = -1,
         timeout_ms: int = 10_000,
     ) -> PartitionProduceResponse:
-        """The answer to one batch."""
+        """The response to one batch."""
         async with self.client(broker_id) as line:
             return await produce(line, *values, index=index, acks=acks, timeout_ms=timeout_ms)
 
@@ -211,7 +211,7 @@ class HandmadeCluster:
             await asyncio.sleep(PAUSE_S)
 
     async def until_alike(self, *broker_ids: int, index: int = 0) -> None:
-        """These replicas hold the same bytes."""
+        """Waits until these replicas hold the same bytes."""
         await self.until(
             lambda: len({self.held(broker_id, index) for broker_id in broker_ids}) == 1,
             f"replicas {broker_ids} are alike",

@@ -1,4 +1,4 @@
-"""`headrace cluster up` as a process: what a person types, and the lines that it prints."""
+"""`headrace cluster up` as a process: the command of a user, and its output lines."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Event = dict[str, object]
 
 
 class ClusterUp:
-    """A cluster of real processes, gone with the block."""
+    """A cluster of real processes that end with the block."""
 
     def __init__(
         self, folder: Path, *options: str, brokers: int = 3, settings: dict[str, str] | None = None
@@ -63,7 +63,7 @@ class ClusterUp:
         self.stop()
 
     def stop(self) -> int:
-        """Ctrl-C, and the exit code."""
+        """Sends Ctrl-C; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -109,7 +109,7 @@ class ClusterUp:
 
 
 def children_of(folder: Path) -> list[int]:
-    """The processes that have this directory on their command line, by /proc."""
+    """The processes with this directory on their command line, from /proc."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():

@@ -1,4 +1,4 @@
-"""Several brokers of one cluster on one loop, over a store in memory."""
+"""Several brokers of one cluster on one event loop, with a store in memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ A_CLIENT = -1
 
 
 class Members:
-    """Brokers 1 to `count`. Sessions of the store never end by themselves."""
+    """Brokers 1 to `count`. Sessions of the store never expire by themselves."""
 
     def __init__(
         self, directory: Path, count: int = 3, settings: Mapping[str, str] | None = None
@@ -55,7 +55,7 @@ class Members:
         settings: Mapping[str, str] | None = None,
         files: FileSystem | None = None,
     ) -> Broker:
-        """Starts a broker, for the first time or again, on the same data."""
+        """Starts a broker for the first time, or restarts it on the same data."""
         named = {
             "broker.id": str(id_),
             "broker.rack": f"rack-{id_}",
@@ -71,7 +71,7 @@ class Members:
         return broker
 
     def kill(self, id_: int) -> None:
-        """As kill -9 does: sockets end, nothing is said, the store's session stays."""
+        """Like kill -9: sockets close without a message, and the store's session stays."""
         self.brokers.pop(id_).abort()
 
     async def stop(self, id_: int) -> None:
@@ -79,11 +79,11 @@ class Members:
 
     @property
     def controller(self) -> int:
-        """The active controller, 0 while there is none."""
+        """The active controller; 0 if there is none."""
         return next((id_ for id_, broker in self.brokers.items() if broker.is_controller), 0)
 
     def partition(self, id_: int, topic: str = "orders", index: int = 0) -> Partition:
-        """As one broker sees it."""
+        """The partition as one broker sees it."""
         found = self.brokers[id_].metadata.image.partition(topic, index)
         assert found is not None
         return found
@@ -96,7 +96,7 @@ class Members:
     async def ask(
         self, id_: int, request: Struct, answer: type[R], version: int | None = None
     ) -> R:
-        """What a client gets from one broker."""
+        """The response of one broker to a client's request."""
         return await self._client.request(
             id_, request, answer, timeout_s=DEADLINE_S, version=version
         )

@@ -1,4 +1,4 @@
-"""A broker as an older cluster has it."""
+"""A broker with the features of an older cluster."""
 
 from headrace.client.client import ClusterClient, ToController
 from headrace.protocol.messages.update_features import (
@@ -12,7 +12,7 @@ SAFE_DOWNGRADE = 2
 
 
 def without_second_protocol(helper: Headrace) -> None:
-    """From here on transactions are those of before KIP-890."""
+    """Sets the broker to the transaction protocol before KIP-890."""
 
     async def lower(client: ClusterClient) -> int:
         update = FeatureUpdateKey(

@@ -1,4 +1,4 @@
-"""A topic of one partition, `orders`, on several brokers: made, written, read at each replica."""
+"""A topic with one partition, `orders`, on several brokers: create it, write it, read a replica."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ async def create(
     *,
     name: str = ORDERS,
 ) -> None:
-    """Returns when all brokers know the topic."""
+    """Returns when all brokers have the topic in their metadata."""
     new = CreatableTopic(
         name=name,
         num_partitions=-1,
@@ -56,7 +56,7 @@ async def produce(
     patience_ms: int = PATIENCE_MS,
     name: str = ORDERS,
 ) -> PartitionProduceResponse:
-    """With acks=all; the answer may be an error."""
+    """Produces with acks=all; the response may be an error."""
     data = TopicProduceData(name=name, partition_data=[PartitionProduceData(records=batch(value))])
     request = ProduceRequest(acks=-1, timeout_ms=patience_ms, topic_data=[data])
     answer = await members.ask(at, request, ProduceResponse, version=12)
@@ -64,7 +64,7 @@ async def produce(
 
 
 def values(members: Members, id_: int, *, name: str = ORDERS) -> list[bytes | None]:
-    """All that one replica holds, committed or not."""
+    """All values in one replica, committed or not."""
     replica = members.brokers[id_].partitions.replica(name, 0)
     assert replica is not None
     return values_of(replica.log.read(0, max_bytes=MAX_BYTES).data)

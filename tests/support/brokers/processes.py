@@ -1,4 +1,4 @@
-"""Headrace in a process of its own: what can be measured, killed and restarted."""
+"""Headrace in its own process, for tests that measure, kill or restart it."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ BYTES_PER_KB = 1024
 
 
 class BrokerProcess:
-    """`headrace up` on a loopback port that stays the same over restarts."""
+    """`headrace up` on a loopback port that stays the same after restarts."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class BrokerProcess:
         return [*self._before, *up, *place, *options]
 
     def start(self) -> None:
-        """Starts the process and returns once it answers a request."""
+        """Starts the process; returns when it answers a request."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -78,13 +78,13 @@ class BrokerProcess:
         wait_for(self._answers, "the broker answers", deadline_s=START_DEADLINE_S)
 
     def stop(self) -> int:
-        """A clean stop; returns the exit status."""
+        """Stops it cleanly; returns the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._reap(STOP_DEADLINE_S)
 
     def kill(self) -> None:
-        """kill -9, if it still runs."""
+        """Sends kill -9, if it still runs."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -96,7 +96,7 @@ class BrokerProcess:
         return self._process is not None and self._process.poll() is None
 
     def rss_bytes(self) -> int:
-        """Resident memory, as the kernel counts it."""
+        """The resident memory in the kernel's count."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * BYTES_PER_KB
@@ -119,7 +119,7 @@ class BrokerProcess:
 
 
 def answers(bootstrap: str) -> bool:
-    """Whether a broker there answers ApiVersions now."""
+    """Whether a broker at this address answers ApiVersions now."""
     try:
         with Wire(bootstrap) as wire:
             wire.ask(ApiVersionsRequest(), 0)

@@ -1,7 +1,7 @@
 """One partition on several brokers, without sockets: real logs, real elections, faults on demand.
 
-Each broker keeps its log in memory files; what the controller decides comes from `PartitionChange`.
-A step is a call. `check` compares what was acknowledged with what the replicas hold.
+Each broker keeps its log in memory files. `PartitionChange` makes the controller's decisions. Each
+step is one call. `check` compares the acknowledged records with the replicas.
 """
 
 from collections.abc import Iterator
@@ -64,21 +64,21 @@ class Node:
 
 
 class ReplicaSet:
-    """The partition, its brokers, and what producers were told."""
+    """The partition, its brokers, and the records that were acknowledged to producers."""
 
     def __init__(self, brokers: int = 3, *, min_isr: int = 2, flush: bool = False) -> None:
         self.nodes = {id_: Node(id_, flush=flush) for id_ in range(1, brokers + 1)}
         self.min_isr = min_isr
         self.now = 0.0
         self.live: set[int] = set(self.nodes)
-        self.cut_off: set[int] = set()  # up, but without news, and taken for dead
+        self.cut_off: set[int] = set()  # isolated; the controller takes them for dead
         replicas = tuple(self.nodes)
         self.partition = Partition(replicas=replicas, isr=replicas, leader=1)
         self.sent = 0
         self.acknowledged: list[tuple[int, bytes]] = []  # (offset, value)
         self.consumed: dict[int, bytes] = {}
-        self.late: set[int] = set()  # brokers whose news waits for `tell`
-        self._asked: list[tuple[int, IsrProposal]] = []  # on the way to the controller
+        self.late: set[int] = set()  # brokers whose metadata updates wait for `tell`
+        self._asked: list[tuple[int, IsrProposal]] = []  # proposals in flight to the controller
         for node in self.nodes.values():
             node.boot()
         self._roles()
@@ -96,12 +96,12 @@ class ReplicaSet:
             self._roles()
 
     def _roles(self) -> None:
-        """Every broker that hears the news takes the role that the metadata gives it."""
+        """Every broker that receives metadata takes the role in it."""
         for id_ in sorted(self.live - self.late):
             self._assign(self.nodes[id_])
 
     def tell(self, broker_id: int) -> None:
-        """News that waited arrives."""
+        """Delivers the waiting metadata updates."""
         self.late.discard(broker_id)
         if broker_id in self.live:
             self._assign(self.nodes[broker_id])
@@ -148,14 +148,14 @@ class ReplicaSet:
 
     @property
     def leader(self) -> Leader | None:
-        """Whom the controller calls the leader, if it has heard of it."""
+        """The leader in the controller's metadata, if that broker has the update."""
         if self.partition.leader == NO_LEADER:
             return None
         role = self.nodes[self.partition.leader].role
         return role if isinstance(role, Leader) else None
 
     def isr_check(self, broker_id: int) -> None:
-        """A broker that thinks it leads looks who is in sync and asks the controller."""
+        """A broker that considers itself the leader checks the ISR and sends a proposal."""
         leader = self.nodes[broker_id].role
         if isinstance(leader, Leader):
             live = {id_: self.nodes[id_].epoch for id_ in self.live}
@@ -164,7 +164,7 @@ class ReplicaSet:
                 self._asked.append((broker_id, proposal))
 
     def isr_decide(self) -> None:
-        """The controller takes the oldest question; its answer is news like any other."""
+        """The controller decides the oldest proposal; its answer is a metadata update."""
         if not self._asked:
             return
         broker_id, proposal = self._asked.pop(0)
@@ -176,7 +176,7 @@ class ReplicaSet:
             or proposal.leader_epoch != partition.leader_epoch
             or proposal.partition_epoch != partition.partition_epoch
         ):
-            return  # it will hear of the new state
+            return  # the metadata update will reach it
         alive = {id_: self.nodes[id_].epoch for id_ in self.live}
         if any(alive.get(id_) != epoch for id_, epoch in proposal.isr):
             if isinstance(role, Leader):
@@ -189,7 +189,7 @@ class ReplicaSet:
     # --- clients --------------------------------------------------------------------------------
 
     def produce(self, broker_id: int, *, acks_all: bool = True) -> None:
-        """One record to whoever thinks it leads."""
+        """Produces one record to a broker that considers itself the leader."""
         leader = self.nodes[broker_id].role
         if not isinstance(leader, Leader) or (acks_all and not leader.enough_in_sync):
             return
@@ -210,7 +210,7 @@ class ReplicaSet:
             leader.flushed(leader.log.log_end_offset)
 
     def consume(self) -> None:
-        """A reader sees what the leader calls committed."""
+        """Reads the records that the leader considers committed."""
         if self.leader is not None and self.partition.leader not in self.late:
             watermark = self.leader.high_watermark
             self.consumed |= self.values(self.partition.leader, watermark)
@@ -218,13 +218,13 @@ class ReplicaSet:
     # --- followers ------------------------------------------------------------------------------
 
     def replicate(self, broker_id: int, *, max_bytes: int = 200) -> None:
-        """One fetch of one follower, as a broker does it."""
+        """One fetch by one follower, like in a broker."""
         node = self.nodes[broker_id]
         follower = node.role
         if not isinstance(follower, Follower) or follower.leader_id == NO_LEADER:
             return
         if broker_id in self.cut_off or follower.leader_id in self.cut_off:
-            return  # the line is cut both ways
+            return  # the connection is cut in both directions
         leader = self.nodes[follower.leader_id].role
         if not isinstance(leader, Leader) or leader.check_epoch(follower.epoch):
             return
@@ -251,7 +251,7 @@ class ReplicaSet:
     # --- faults ---------------------------------------------------------------------------------
 
     def kill(self, broker_id: int, *, noticed: bool = True) -> None:
-        """The process dies; its page cache lives. The controller may hear of it later."""
+        """Kills the process; its page cache survives. The controller may notice it later."""
         node = self.nodes[broker_id]
         if node.role is None:
             return
@@ -265,14 +265,14 @@ class ReplicaSet:
             self.decide(self.change())
 
     def isolate(self, broker_id: int) -> None:
-        """The broker runs on and hears nothing; the controller takes it for dead."""
+        """The broker runs without metadata updates; the controller takes it for dead."""
         if self.nodes[broker_id].role is not None and broker_id in self.live:
             self.live.discard(broker_id)
             self.cut_off.add(broker_id)
             self.decide(self.change())
 
     def rejoin(self, broker_id: int) -> None:
-        """It hears again, registers anew and takes the role it has now."""
+        """The broker gets updates again, registers again and takes its current role."""
         if broker_id in self.cut_off:
             self.cut_off.discard(broker_id)
             self.nodes[broker_id].epoch += 1
@@ -302,10 +302,10 @@ class ReplicaSet:
         self.decide(change)
         self._assign(node)
 
-    # --- the truth ------------------------------------------------------------------------------
+    # --- verification ---------------------------------------------------------------------------
 
     def values(self, broker_id: int, below: int | None = None) -> dict[int, bytes]:
-        """What a replica's log holds, by offset."""
+        """The values in a replica's log, by offset."""
         role = self.nodes[broker_id].role
         assert role is not None
         log = role.log
@@ -322,7 +322,7 @@ class ReplicaSet:
         return held
 
     def heal(self) -> None:
-        """Everybody is up and catches up."""
+        """Starts all brokers and lets them catch up."""
         for id_ in self.nodes:
             self.restart(id_)
             self.rejoin(id_)
@@ -342,7 +342,7 @@ class ReplicaSet:
         raise AssertionError(f"the replicas do not converge: {self.partition}")
 
     def check(self) -> None:
-        """Who leads has everything that was acknowledged; below the watermark all agree."""
+        """The leader has all acknowledged records; below the high watermark all replicas agree."""
         leader = self.leader
         if leader is None:
             return

@@ -1,4 +1,4 @@
-"""Topics of a cluster with replicas: made, filled, led by whom."""
+"""Replicated topics of a cluster: create them, fill them, find and change their leaders."""
 
 import uuid
 from collections.abc import Callable
@@ -14,7 +14,7 @@ VALUE_BYTES = 1000
 
 
 class ReplicatedTopic:
-    """A topic with a replica on every node, and records that say where they are."""
+    """A topic with a replica on every node, and records that contain their own positions."""
 
     def __init__(self, cluster: KafkaCluster, partitions: int, records: int) -> None:
         self.name = f"t-{uuid.uuid4().hex[:12]}"
@@ -44,13 +44,13 @@ class ReplicatedTopic:
         assert producer.flush(DEADLINE_S) == 0
 
     def leader(self, partition: int = 0) -> int:
-        """The node that leads, as the cluster says now; -1 for none."""
+        """The current leader in the cluster's metadata; -1 for none."""
         found = self._admin.list_topics(self.name, timeout=DEADLINE_S).topics[self.name]
         leader: int = found.partitions[partition].leader
         return leader
 
     def heal(self) -> None:
-        """Starts the nodes that are down and returns when every replica has caught up."""
+        """Starts the stopped nodes; returns when every replica has caught up."""
         for node in self._cluster.nodes.values():
             if not node.running:
                 node.spawn()
@@ -69,7 +69,7 @@ class ReplicatedTopic:
         )
 
     def prefer(self) -> None:
-        """The first replica of each partition leads again: leaders change, nobody dies."""
+        """Elects the preferred leader of each partition: leaders change while all nodes run."""
         wanted = [TopicPartition(self.name, each) for each in range(self.partitions)]
         self._admin.elect_leaders(ElectionType.PREFERRED, wanted).result()
 

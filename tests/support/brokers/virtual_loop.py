@@ -1,4 +1,4 @@
-"""An event loop whose time jumps to the next timer: hours pass in milliseconds, always the same."""
+"""An event loop whose time jumps to the next timer: hours pass in milliseconds, repeatably."""
 
 import asyncio
 import selectors
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class _Jumping(selectors.SelectSelector):
-    """Does not wait: moves the loop's time instead."""
+    """Moves the loop's time instead of waiting."""
 
     passed_s = 0.0
 
@@ -21,7 +21,7 @@ class _Jumping(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """For what uses timers only, no sockets and no threads."""
+    """For code that uses only timers: no sockets and no threads."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()

@@ -1,4 +1,4 @@
-"""Znodes in a table: what a writer wrote is read back without a client."""
+"""Znodes in a table, to read back written znodes without a client."""
 
 from headrace.cluster.stores import znodes
 from headrace.cluster.stores.znode_reader import Ask, Stored, Znode, ZnodeAnswer, reading
@@ -7,14 +7,14 @@ from headrace.testing.simulated_znodes import ZnodeTree
 
 
 def new_tree() -> ZnodeTree:
-    """A tree with what every cluster has."""
+    """A tree with the znodes of every cluster."""
     tree = ZnodeTree()
     tree.write([Create(path, data) for path, data in znodes.SKELETON.items()], session_id=0)
     return tree
 
 
 def read_tree(tree: ZnodeTree) -> Stored:
-    """What is stored in the tree."""
+    """Reads the content of the tree."""
     steps = reading()
     ask = next(steps)
     while True:

@@ -1,4 +1,4 @@
-"""The `headrace` command in this process: words in, exit code and both streams out."""
+"""The `headrace` command in this process: arguments in, exit code and both streams out."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from headrace.cli.app import app
 
 
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
         self.code = code
@@ -19,7 +19,7 @@ class Ended:
 
     @property
     def facts(self) -> object:
-        """What `--format json` printed."""
+        """The parsed output of `--format json`."""
         return json.loads(self.stdout)
 
     def __repr__(self) -> str:
@@ -27,7 +27,7 @@ class Ended:
 
 
 class Cli:
-    """Runs commands against one cluster, with no profile of the person who runs the tests."""
+    """Runs commands against one cluster, without the profile of the user who runs the tests."""
 
     def __init__(self, servers: str, home: Path) -> None:
         self._environment = {
@@ -51,7 +51,7 @@ class Cli:
         return Ended(result.exit_code, result.stdout, result.stderr)
 
     def ok(self, *words: str, stdin: str | bytes | None = None) -> str:
-        """The stdout of a command that must succeed."""
+        """The stdout of a command; the command must succeed."""
         ended = self(*words, stdin=stdin)
         assert ended.code == 0, ended
         return ended.stdout

@@ -1,4 +1,4 @@
-"""Runs of pytest of their own, for what a plugin does in them."""
+"""Separate runs of pytest, to test a plugin."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, as a person sees it."""
+"""A command on its own terminal, like a user sees it."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ LOOK_S = 0.1
 
 
 class Terminal:
-    """Starts the command; `text` is all that it has written so far."""
+    """Starts the command; `text` is its output so far."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Without colours and movements of the cursor."""
+        """The output without colours and cursor movements."""
         return ESCAPES.sub("", self.raw)
 
     def wait_for(self, wanted: str, timeout_s: float = 60) -> None:
-        """Until the text has been written."""
+        """Waits until the output contains the text."""
         deadline = time.monotonic() + timeout_s
         while wanted not in self.text:
             ended = not self._read()
@@ -66,7 +66,7 @@ class Terminal:
         self._process.send_signal(number)
 
     def ended(self, timeout_s: float = 60) -> int:
-        """The exit code, when all that was written is read."""
+        """Reads all output and returns the exit code."""
         deadline = time.monotonic() + timeout_s
         while self._read():
             assert time.monotonic() < deadline, f"it does not end:\n{self.text[-3000:]}"
@@ -79,17 +79,17 @@ class Terminal:
         os.close(self._here)
 
     def _read(self) -> bool:
-        """Takes what is there; False when nothing will come any more."""
+        """Reads the available output; False at the end of the output."""
         if not select.select([self._here], [], [], LOOK_S)[0]:
             return True
         try:
             data = os.read(self._here, READ_BYTES)
-        except OSError:  # on Linux, the way a terminal says that nobody is left
+        except OSError:  # on Linux, this means that the other side of the terminal is closed
             return False
         self.raw += data.decode(errors="replace")
         return bool(data)
 
 
 def _take_terminal() -> None:
-    """In the new process: Ctrl-C on the terminal is for it."""
+    """In the new process: makes it the target of Ctrl-C on the terminal."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -17,7 +17,7 @@ TIMEOUT_S = 90
 START_DEADLINE_S = 90.0
 STOP_DEADLINE_S = 60.0
 
-# A tool lives for a second or two: the cheapest JVM is the best one.
+# A tool runs for a second or two, so the JVM with the fastest start is the best one.
 TOOL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 NODE_JVM = ("-Xmx512m", "-XX:+UseSerialGC")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
@@ -34,7 +34,7 @@ def java(*arguments: str, jvm: tuple[str, ...] = TOOL_JVM) -> list[str]:
 
 
 def run(*arguments: str, stdin: str | None = None) -> str:
-    """What a tool prints; raises if it fails."""
+    """The output of a tool; raises if the tool fails."""
     done = subprocess.run(
         java(*arguments),
         input=stdin,
@@ -52,7 +52,7 @@ def run(*arguments: str, stdin: str | None = None) -> str:
 
 
 class KafkaNode:
-    """Apache Kafka as one KRaft node: a cluster of its own, or one of several."""
+    """Apache Kafka as one KRaft node: alone, or as a member of a cluster."""
 
     def __init__(
         self, home: Path, *, node_id: int = 1, settings: Mapping[str, object] | None = None
@@ -88,7 +88,7 @@ class KafkaNode:
     def format(
         self, cluster_id: str, nodes: "Sequence[KafkaNode]", defaults: Mapping[str, object]
     ) -> None:
-        """Writes the node's settings and prepares its log directory."""
+        """Writes the node's settings and formats its log directory."""
         controller = f"{LOOPBACK}:{self.controller_port}"
         settings = {
             "process.roles": "broker,controller",
@@ -101,12 +101,12 @@ class KafkaNode:
             **self._settings,
         }
         self._properties.write_text("".join(f"{name}={of}\n" for name, of in settings.items()))
-        # In one word: an id may begin with a dash.
+        # As one argument: an id may begin with a dash.
         named = f"--cluster-id={cluster_id}"
         run("kafka.tools.StorageTool", "format", named, "-c", str(self._properties))
 
     def start(self) -> None:
-        """Returns once it answers; also after a stop."""
+        """Starts the node, also after a stop; returns when it answers."""
         self.spawn()
         self.wait()
 
@@ -126,21 +126,21 @@ class KafkaNode:
         return self._process is not None
 
     def stop(self) -> None:
-        """A clean stop."""
+        """Stops the node cleanly."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(STOP_DEADLINE_S)
             self._process = None
 
     def kill(self) -> None:
-        """kill -9."""
+        """Sends kill -9."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """It holds its connections and says nothing; `kill` ends that too."""
+        """Suspends the process: its connections stay open without answers. `kill` ends this too."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -158,7 +158,7 @@ class KafkaNode:
 
 
 class KafkaCluster:
-    """Several nodes, each broker and controller; a node that dies is noticed within seconds."""
+    """Several nodes, each broker and controller. The cluster detects a dead node in seconds."""
 
     SETTINGS: ClassVar[Mapping[str, object]] = {
         "broker.session.timeout.ms": 4000,
@@ -167,7 +167,7 @@ class KafkaCluster:
         "offsets.topic.num.partitions": 3,
         "transaction.state.log.num.partitions": 3,
         "group.initial.rebalance.delay.ms": 0,
-        # Readers that name their rack are sent to the replica there.
+        # Consumers with a rack id fetch from the replica in that rack.
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     }
 

@@ -1,4 +1,4 @@
-"""kcat as a process: the command that people reach for first."""
+"""kcat as a process: a common command-line client."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ needs_kcat: Final = pytest.mark.skipif(
 
 
 def kcat(bootstrap: str, *arguments: str, stdin: str | None = None) -> str:
-    """What it prints; fails with what it complains about."""
+    """The output of kcat; on failure, the error contains its stderr."""
     done = subprocess.run(
         ["kcat", "-b", bootstrap, *arguments],
         input=stdin,

@@ -1,4 +1,4 @@
-"""A consumer of librdkafka in a process of its own: it takes partitions, and is killed."""
+"""A librdkafka consumer in its own process: it owns partitions and is then killed."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ while time.monotonic() < give_up:
 
 @contextmanager
 def member_to_kill(bootstrap: str, group: str, topic: str, **config: object) -> Iterator[None]:
-    """Has partitions of the topic by then; is killed at the end, and never says good-bye."""
+    """A member that owns partitions of the topic. At the end it is killed, without LeaveGroup."""
     everything = {
         "bootstrap.servers": bootstrap,
         "group.id": group,

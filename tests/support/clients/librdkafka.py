@@ -1,4 +1,4 @@
-"""Clients of librdkafka that remember what happened to them."""
+"""librdkafka clients that record their events."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ POLL_S = 0.02
 
 
 class Sender:
-    """A producer that remembers every delivery and every failure, in order."""
+    """A producer that records every delivery and every failure, in order."""
 
     def __init__(self, config: dict[str, object]) -> None:
         self.delivered: list[Message] = []
@@ -24,7 +24,7 @@ class Sender:
             self.producer.produce(topic, value, on_delivery=self._reported, **options)
 
     def finish(self) -> None:
-        """Waits until everything has succeeded or failed, without hurrying it as flush does."""
+        """Waits for the result of every record; unlike `flush`, it does not speed it up."""
 
         def finished() -> bool:
             self.producer.poll(POLL_S)
@@ -40,7 +40,7 @@ class Sender:
 
 
 class Reader:
-    """A consumer that remembers what it read and what it was told."""
+    """A consumer that records its messages and events."""
 
     def __init__(self, config: dict[str, object]) -> None:
         self.read: list[Message] = []
@@ -95,7 +95,7 @@ class Reader:
 
 
 class Polled(Protocol):
-    """A consumer that keeps what it has read."""
+    """A consumer that stores the messages that it has read."""
 
     read: list[Message]
 
@@ -114,7 +114,7 @@ def until(consumers: Sequence[Polled], condition: Callable[[], object], what: st
 
 
 def produce(bootstrap: str, topic: str, partitions: range, count: int) -> None:
-    """`count` messages to each partition."""
+    """Produces `count` messages to each partition."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         for partition in partitions:
@@ -123,7 +123,7 @@ def produce(bootstrap: str, topic: str, partitions: range, count: int) -> None:
 
 
 def places(*consumers: Polled) -> set[tuple[int, int]]:
-    """What they have read, by partition and offset; a rebalance may make them read some again."""
+    """(partition, offset) of all messages read; a rebalance may cause duplicates."""
     return {
         (message.partition() or 0, message.offset() or 0)
         for consumer in consumers
@@ -132,7 +132,7 @@ def places(*consumers: Polled) -> set[tuple[int, int]]:
 
 
 def everything(partitions: int, count: int) -> set[tuple[int, int]]:
-    """The places of the first `count` messages of each partition."""
+    """(partition, offset) of the first `count` messages of each partition."""
     return {(partition, offset) for partition in range(partitions) for offset in range(count)}
 
 

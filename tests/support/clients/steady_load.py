@@ -1,4 +1,4 @@
-"""An idempotent producer at work in the background, and whether all that it wrote is there once."""
+"""An idempotent producer in the background, and a check that each of its records exists once."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ PACE_S = 0.002
 
 
 class SteadyLoad:
-    """Writes numbers, `partitions` side by side, until its block ends."""
+    """Writes numbers to `partitions` partitions at the same time, until its block ends."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SteadyLoad:
         self._last_ack = now
 
     def check(self, servers: str) -> None:
-        """Every partition holds every number once, in order."""
+        """Every partition contains every number once, in order."""
         assert self.errors == []
         assert self.sent > 0
         consumer = Consumer({"bootstrap.servers": servers, "group.id": "check"})

@@ -1,1 +1,1 @@
-"""Coordinator shards and group members, driven by hand."""
+"""Drivers for coordinator shards and group members."""

@@ -1,13 +1,13 @@
-"""A group under churn, with time moved by hand: the world that its members live in.
+"""A group under churn with manual time: the environment of its members.
 
-The coordinator is the real one. Around it there is a network that delays requests and loses
-answers, a log for each partition that says only which records were delivered, and the books: who
-was given a partition last, who committed what. Everything follows from one seed.
+The coordinator is the real one. The environment has a network that delays requests and loses
+responses, a log for each partition that records only deliveries, and the history: the last owner of
+each partition, and all commits. One seed determines everything.
 
-What must hold is checked while it happens: the coordinator never has a partition with two members,
-no two clients own one in the same generation, the session of every member has an end, only the one
-that was given a partition last may commit for it, and no commit goes back, goes past what was
-delivered or is lost by a restart.
+The following invariants are always checked. In the coordinator, a partition never has two members.
+No two clients own a partition in the same generation. Every member has a session timer. Only the
+last owner of a partition may commit for it. A commit never goes back, never exceeds the delivered
+records, and survives a restart.
 """
 
 import heapq
@@ -37,7 +37,7 @@ from support.groups.shards import Pending
 
 R = TypeVar("R")
 Partition = tuple[bytes, int]
-"""The id of a topic and a number."""
+"""A topic id and a partition number."""
 
 SESSION_MS = 10_000
 RETRY_TIMER_MS = 500
@@ -45,7 +45,7 @@ LATENCY_MS = (1, 40)
 SLOW_LATENCY_MS = (1_000, 9_000)
 DUPLICATED = 0.02
 NO_SESSION = "a member would stay for ever if it were dead"
-COMMIT_VERSION = 10  # by topic id: a commit for a topic that is gone does not hit its successor
+COMMIT_VERSION = 10  # by topic id: a commit for a deleted topic does not affect its successor
 
 CONFIG = GroupConfig(
     consumer_session_timeout_ms=SESSION_MS,
@@ -55,8 +55,8 @@ CONFIG = GroupConfig(
 
 
 class ChurnDriver(ConsumerDriver):
-    """Appends fail for a while when told; a timer whose turn failed is tried again, as the broker
-    does."""
+    """Appends fail for a while if the test asks for it. A timer whose write failed runs again, as
+    in the broker."""
 
     def __init__(self, random: Random, **topics: int) -> None:
         self._random = random
@@ -69,7 +69,7 @@ class ChurnDriver(ConsumerDriver):
         return super()._perform(turn)
 
     def restart(self) -> None:
-        """What is loaded has been compacted: the last record of each key, and no tombstones."""
+        """Loads a compacted log: the last record of each key, without tombstones."""
         latest = {}
         for record in self.log:
             latest.pop(record[0], None)
@@ -81,7 +81,7 @@ class ChurnDriver(ConsumerDriver):
         return min(self.timers.values(), default=None)
 
     def fire(self) -> None:
-        """Calls the timer that is due first."""
+        """Runs the timer that is due first."""
         key, at = min(self.timers.items(), key=lambda item: item[1])
         del self.timers[key]
         self.now_ms = max(self.now_ms, at)
@@ -90,7 +90,7 @@ class ChurnDriver(ConsumerDriver):
 
 
 class PartitionLog:
-    """Records are numbers; of each one it is known whether a member has seen it."""
+    """Records are numbers. The log tracks which of them were delivered to a member."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -114,19 +114,19 @@ class PartitionLog:
 
 
 class Member(Protocol):
-    """A client, as the world sees it."""
+    """The environment's view of a client."""
 
     name: str
     identity: str
-    """Its instance id if it has one: the next process counts as the same owner."""
+    """Its instance id if it has one: the next process with it counts as the same owner."""
     member_id: str
     epoch: int
-    """Or generation."""
+    """The epoch or the generation."""
     owned: Mapping[Partition, object]
     lives: bool
     slow_until_ms: int
     sent_until_ms: int
-    """Its connection keeps the order: nothing arrives before what was sent earlier."""
+    """Its connection keeps the order: no request arrives before an earlier one."""
 
 
 class World:
@@ -156,7 +156,7 @@ class World:
         heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), act))
 
     def every(self, period_ms: int, act: Callable[[], bool]) -> None:
-        """Until it says that it has ended."""
+        """Repeats `act` until it returns false."""
 
         def again() -> None:
             if act():
@@ -190,8 +190,10 @@ class World:
         served: Callable[[R], None],
         answered: Callable[[R | CoordinatorError], None],
     ) -> None:
-        """`served` is called when the coordinator has answered without an error of its own,
-        `answered` when that has come back, if it does."""
+        """Sends a request to the coordinator.
+        `served` is called when the coordinator has answered without an internal error. `answered`
+        is called when the answer arrives, if it is not lost.
+        """
 
         def arrive(*, duplicate: bool = False) -> None:
             pending = self.driver.start(decide)
@@ -238,7 +240,7 @@ class World:
     # Topics
 
     def topics_changed(self, *names: str) -> None:
-        """Logs come and go with their partitions; the coordinator hears of it."""
+        """Creates and deletes the partitions' logs, and updates the coordinator's metadata."""
         partitions = [
             (topic.topic_id, number)
             for topic in self.driver.cluster.image.topics.values()
@@ -257,10 +259,10 @@ class World:
         for log in self.logs.values():
             log.append(self.random.randrange(4))
 
-    # The books
+    # The history
 
     def granted(self, member: Member, epoch: int, partitions: Iterable[tuple[str, int]]) -> None:
-        """The coordinator has told the member that it owns these, in that generation or epoch."""
+        """The coordinator has assigned these to the member, in that generation or epoch."""
         for name, number in partitions:
             self._granted[name, number] = member
             owner = self._owners.setdefault((epoch, name, number), member.identity)
@@ -269,7 +271,7 @@ class World:
             )
 
     def is_owner(self, member: Member, partition: Partition) -> bool:
-        """Whether nobody else was given the partition since."""
+        """Whether the partition was not assigned to another member since then."""
         name = self.name(partition)
         return name is not None and self._granted.get(name) is member
 
@@ -284,7 +286,7 @@ class World:
         self.happened["commit"] += 1
 
     def reset(self, partition: Partition, offset: int) -> None:
-        """A tool resets the offset, which must be refused while the group has members."""
+        """A tool resets the offset. The coordinator must reject it while the group has members."""
         group = self.driver.shard.groups.get(GROUP)
         used = group is not None and not group.is_empty
         request = commit_request({partition: offset})
@@ -300,7 +302,7 @@ class World:
         self.happened["offset reset" if accepted else "offset reset refused"] += 1
 
     def restart(self) -> None:
-        """The coordinator moves; the next one must know what this one knew."""
+        """The coordinator moves; the next one must have the same state."""
         before = self.driver.shard.groups.get(GROUP)
         self.driver.restart()
         self._take_answers()
@@ -316,20 +318,19 @@ class World:
             assert offset == log.committed, f"{name}-{number} had {log.committed}, now {offset}"
         self.check()
 
-    # What must hold at any time
+    # Invariants
 
     def check(self) -> None:
         group = self.driver.shard.groups.get(GROUP)
         if group is None or group.is_empty:
-            self._owners.clear()  # the next group may count from the beginning
+            self._owners.clear()  # the next group may start at generation 0
         if isinstance(group, ConsumerGroup):
             self._check_consumer_group(group)
         elif isinstance(group, ClassicGroup):
             self._check_classic_group(group)
 
     def _check_consumer_group(self, group: ConsumerGroup) -> None:
-        """By the coordinator's books and by what clients believe, as far as they are not to be
-        fenced with their next request."""
+        """Checks the coordinator's state, and the state of clients that are not fenced."""
         held: dict[Partition, str] = {}
         for member_id, member in group.members.items():
             assert timer(TimerKind.SESSION, GROUP, member_id) in self.driver.timers, NO_SESSION

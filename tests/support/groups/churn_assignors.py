@@ -1,4 +1,4 @@
-"""How the leader of a classic group shares out partitions, and how consumers write it down."""
+"""The assignment by the leader of a classic group, and its format in consumers."""
 
 import struct
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ Named = tuple[str, int]
 
 
 class Claim(NamedTuple):
-    """What a member says that it still owns, since which generation."""
+    """The partitions that a member claims to own, and the generation of the claim."""
 
     owned: frozenset[Named]
     generation: int
@@ -29,7 +29,7 @@ class Claim(NamedTuple):
 def share_out(
     protocol: str, claims: Mapping[str, Claim], topics: Mapping[str, int]
 ) -> dict[str, set[Named]]:
-    """Partitions by member; all of them, but for those that a member must first give back."""
+    """Partitions by member: all of them, except those that a member must give up first."""
     if protocol == COOPERATIVE:
         return _cooperative(claims, topics)
     members = sorted(claims)
@@ -41,9 +41,10 @@ def share_out(
 
 
 def _cooperative(claims: Mapping[str, Claim], topics: Mapping[str, int]) -> dict[str, set[Named]]:
-    """Everybody keeps what they have up to a fair share; only what nobody has is given. Of two
-    claims the newer one counts, but an old one may be true: when a group comes back from the
-    consumer protocol, its members have different generations."""
+    """Each member keeps its partitions up to a fair share; only partitions without an owner move.
+    Of two claims the newer one wins, but an old claim may be true: when a group changes back from
+    the consumer protocol, its members have different generations.
+    """
     partitions = [(topic, index) for topic, size in topics.items() for index in range(size)]
     owners = {
         partition: member_id

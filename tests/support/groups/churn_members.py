@@ -1,7 +1,7 @@
-"""Members of a group under churn: clients that behave as real ones do.
+"""Members of a group under churn: clients that behave like real ones.
 
-They poll, process, commit and keep up their membership in small steps, one request about it at a
-time. What they process counts as delivered; what they commit they have processed.
+They poll, process, commit and maintain their membership in small steps, with one membership request
+at a time. Processed records count as delivered, and only processed records are committed.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ HEARTBEAT_MS = 3_000
 COMMIT_EVERY_MS = 2_000
 REBALANCE_MS = 20_000
 GIVES_UP_MS = 12_000
-"""After this long without an answer a client asks again."""
+"""After this time without an answer, a client sends its request again."""
 POLL_RECORDS = 20
 LATE_MS = (1_000, 60_000)
 TOPICS = ("t1", "t2", "t3")
@@ -94,7 +94,7 @@ COMMIT_REFUSALS = (
 
 
 class Reading:
-    """One partition, from the moment that it is owned; the position is not known at first."""
+    """One owned partition; its position is unknown at first."""
 
     def __init__(self) -> None:
         self.position: int | None = None
@@ -103,7 +103,7 @@ class Reading:
 
 
 class Client:
-    """What clients of both protocols do."""
+    """The common part of the clients of both protocols."""
 
     def __init__(self, world: World, name: str, instance_id: str | None = None) -> None:
         self.world = world
@@ -115,12 +115,12 @@ class Client:
         self.owned: dict[Partition, Reading] = {}
         self.lives = True
         self.locked_out = False
-        """Whether another process keeps its instance id."""
+        """Whether another process continues with its instance id."""
         self.paused_until_ms = 0
         self.slow_until_ms = 0
         self.sent_until_ms = 0
         self._awaited: object | None = None
-        """The request about its membership that is under way."""
+        """The membership request that is in flight."""
         self._asked_ms = 0
         self._heartbeat_ms = 0
         self._commit_ms = 0
@@ -128,10 +128,10 @@ class Client:
         world.members.append(self)
         world.every(STEP_MS, self.step)
 
-    # Life
+    # Lifecycle
 
     def step(self) -> bool:
-        """Does what is due; false when it is dead."""
+        """Does the actions that are due; false if the client is dead."""
         if not self.lives:
             return False
         now_ms = self.world.now_ms
@@ -148,14 +148,14 @@ class Client:
         return True
 
     def keep_up(self) -> None:
-        """The next step of its membership, if there is one to make."""
+        """The next step of its membership, if there is one."""
         raise NotImplementedError
 
     def no_answer(self) -> None:
-        """The last request may or may not have been served."""
+        """The request timed out; the coordinator may have handled it."""
 
     def die(self) -> None:
-        """Without a word."""
+        """Ends without a request to the coordinator."""
         self.lives = False
         self.owned = {}
         self.world.members.remove(self)
@@ -164,7 +164,7 @@ class Client:
         raise NotImplementedError
 
     def lose_all(self) -> None:
-        """It is no member any more, and heard of it."""
+        """The client learns that it has lost its membership."""
         self.owned = {}
 
     # Records
@@ -209,7 +209,7 @@ class Client:
         return None, -1
 
     def commit(self, *, last: bool = False) -> None:
-        """What it has processed since the last commit. One at a time, unless it is the last."""
+        """Commits the processed records, one commit at a time; the last one does not wait."""
         if self._committing is not None and not last:
             return
         offsets = {
@@ -259,8 +259,10 @@ class Client:
                     )
 
     def _commit_late(self, request: OffsetCommitRequest) -> None:
-        """A copy comes out of the network long after. As connections keep the order, only when
-        there cannot have been another commit in the same right."""
+        """A delayed copy of the request arrives much later.
+        Connections keep the order of requests. So this only happens if the client cannot have sent
+        another valid commit since then.
+        """
         partitions = [
             (topic.topic_id, one.partition_index)
             for topic in request.topics
@@ -281,7 +283,7 @@ class Client:
 
 
 class ModernClient(Client):
-    """Of the consumer protocol (KIP-848)."""
+    """A client of the consumer protocol (KIP-848)."""
 
     def __init__(self, world: World, name: str, instance_id: str | None = None) -> None:
         super().__init__(world, name, instance_id)
@@ -398,8 +400,10 @@ def _assigned(answer: ConsumerGroupHeartbeatResponse) -> set[Partition]:
 
 
 class ClassicClient(Client):
-    """Of the classic protocol: gives everything back before it joins again, or, if it is
-    cooperative, only what its new share does not have."""
+    """A client of the classic protocol.
+    Before it joins again, an eager client gives up all partitions. A cooperative client gives up
+    only those that are not in its new assignment.
+    """
 
     def __init__(
         self,
@@ -413,12 +417,12 @@ class ClassicClient(Client):
         self.protocol = protocol
         self._share: set[Named] = set()
         self._joined = False
-        """Whether it has a generation for which it knows its share or must ask for it."""
+        """Whether it has a generation whose assignment it knows or must still request."""
         self._synced = False
         self._leads: dict[str, bytes] | None = None
-        """The members, if it is to assign to them."""
+        """The members to assign partitions to, if it is the leader."""
         self._watched: dict[str, tuple[bytes, int]] | None = None
-        """The topics as they were when it assigned, if it leads."""
+        """The topics at the time of its assignment, if it is the leader."""
         self._is_leader = False
 
     def _topics(self) -> dict[str, tuple[bytes, int]]:
@@ -457,7 +461,7 @@ class ClassicClient(Client):
         self._joined = self._synced = False
 
     def _give_up_generation(self) -> None:
-        """There will be a new one: an eager member first gives everything back."""
+        """A new generation will follow: an eager member first gives up all partitions."""
         self._joined = self._synced = False
         if self.protocol == EAGER:
             self.commit(last=True)
@@ -503,7 +507,7 @@ class ClassicClient(Client):
             lambda answer: None,
             self._take_join,
         )
-        self._asked_ms += REBALANCE_MS  # it may have to wait for the others
+        self._asked_ms += REBALANCE_MS  # it may have to wait for the other members
 
     def _take_join(self, answer: JoinGroupResponse) -> None:
         code = ErrorCode(answer.error_code)
@@ -518,7 +522,7 @@ class ClassicClient(Client):
         self.epoch = answer.generation_id
         self._joined = True
         self._is_leader = answer.leader == answer.member_id
-        self._watched = None  # of a leader that is not to assign: it will ask for a rebalance
+        self._watched = None  # a leader that does not assign: it will request a rebalance
         self._leads = None
         if self._is_leader and not answer.skip_assignment:
             self._leads = {one.member_id: bytes(one.metadata) for one in answer.members}
@@ -574,7 +578,7 @@ class ClassicClient(Client):
         self._share = share
         self.owned = {one: self.owned.get(one) or Reading() for one in partitions}
         if back:
-            self._joined = self._synced = False  # so that others get what it has given back
+            self._joined = self._synced = False  # so that other members get its partitions
 
     def _beat(self) -> None:
         request = HeartbeatRequest(
@@ -620,6 +624,6 @@ class ClassicClient(Client):
         def decide(shard: GroupShard, now_ms: int) -> CoordinatorResult[LeaveGroupResponse]:
             return shard.classic.leave(context, request, now_ms)
 
-        if self.instance_id is None:  # static members come back within their session
+        if self.instance_id is None:  # static members come back within their session timeout
             self.world.send(self, decide, lambda answer: None, lambda outcome: None)
         self.die()

@@ -1,10 +1,10 @@
-"""A consumer in a process of its own, to be killed and paused: writes down what it does.
+"""A consumer in its own process, for tests that kill and pause it. It keeps a journal.
 
     python churn_worker.py BOOTSTRAP GROUP TOPIC PROTOCOL JOURNAL
 
-Each line of the journal is "R partition offset" when a record was processed, "C partition offset"
-when the commit of that offset was acknowledged. It commits by hand what it has processed, and
-nothing of a partition that it has lost.
+Each line of the journal is "R partition offset" when a record was processed, or "C partition
+offset" when the commit of that offset was acknowledged. The worker commits explicitly, only
+processed records, and never for a partition that it has lost.
 """
 
 import os
@@ -22,7 +22,7 @@ class Worker:
     def __init__(self, config: dict[str, object], topic: str, journal: Path) -> None:
         self._journal = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._processed: dict[tuple[str, int], int] = {}
-        """The next offset of each partition with something to commit."""
+        """The next offset to commit of each partition with processed records."""
         self._consumer = Consumer(config)
         self._consumer.subscribe([topic], on_revoke=self._revoked, on_lost=self._lost)
 
@@ -52,7 +52,7 @@ class Worker:
         try:
             done = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException:
-            return  # later, if the partitions are still its own then
+            return  # commits later, if it still owns the partitions
         for one in done or ():
             if one.error is None:
                 self._note("C", one.partition, one.offset)

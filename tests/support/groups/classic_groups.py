@@ -1,4 +1,4 @@
-"""A group shard with members of the classic protocol, driven by hand."""
+"""Drives a group shard with members of the classic protocol."""
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -37,12 +37,12 @@ NEWEST_JOIN = 9
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says in JoinGroup."""
+    """A consumer's subscription in JoinGroup."""
     return struct.pack(">h", 0) + ConsumerProtocolSubscription(topics=list(topics)).encode(0)
 
 
 class ClassicDriver(ShardDriver[GroupShard]):
-    """Joins, syncs and leaves with the fields that a test does not care about filled in."""
+    """Joins, syncs and leaves, with defaults for the fields that a test does not set."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class ClassicDriver(ShardDriver[GroupShard]):
         return self.start(lambda shard, now_ms: shard.classic.join(context, request, now_ms))
 
     def new_id(self, **options: object) -> str:
-        """The id that a new member is given."""
+        """The member id that the coordinator assigns to a new member."""
         answer = self.join(**options).value  # type: ignore[arg-type]
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return answer.member_id
 
     def enter(self, **options: object) -> tuple[str, Pending[JoinGroupResponse]]:
-        """A new member that has asked for its id and waits in JoinGroup."""
+        """A new member that has its id and waits in JoinGroup."""
         member_id = self.new_id(**options)
         return member_id, self.join(member_id, **options)  # type: ignore[arg-type]
 
@@ -158,14 +158,14 @@ class ClassicDriver(ShardDriver[GroupShard]):
         return self.run(lambda shard, now_ms: shard.classic.leave(context, request, now_ms))
 
     def form(self, size: int, **options: object) -> list[str]:
-        """A stable group of that many new dynamic members; the first one leads it. Every member
-        is assigned its own id."""
+        """A stable group of `size` new dynamic members; the first one leads it. Every member is
+        assigned its own id."""
         entered = [self.enter(**options) for _ in range(size)]
         self.advance(self.config.classic_initial_rebalance_delay_ms)
         return self.settle([member_id for member_id, _ in entered])
 
     def settle(self, members: list[str]) -> list[str]:
-        """Ends the sync phase; the members come back with the leader first."""
+        """Ends the sync phase; returns the members with the leader first."""
         leader = self.group.leader
         assert leader is not None
         generation = self.group.generation

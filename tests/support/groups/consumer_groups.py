@@ -1,4 +1,4 @@
-"""A group shard with members of consumer groups (KIP-848), driven by hand."""
+"""Drives a group shard with members of consumer groups (KIP-848)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -21,11 +21,11 @@ SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 
 Owned = Mapping[str, Collection[int]] | Mapping[bytes, Collection[int]]
-"""By the names of the topics, or by their ids: a client may own what is no longer there."""
+"""By topic name, or by topic id: a client may own partitions of a deleted topic."""
 
 
 class Cluster:
-    """Topics that come, grow and go."""
+    """Topics that a test can create, extend and delete."""
 
     def __init__(self, **topics: int) -> None:
         self.image = MetadataImage()
@@ -53,10 +53,9 @@ def _partitions(count: int) -> tuple[Partition, ...]:
 
 
 class ConsumerDriver(ClassicDriver):
-    """Heartbeats with the fields that a test does not care about filled in.
-
-    Topics are t1 to t3 with three partitions each, unless a test says otherwise. A target is
-    computed as soon as it may be, and not once a second.
+    """Sends heartbeats, with defaults for the fields that a test does not set.
+    Topics are t1 to t3 with three partitions each by default. A target assignment is computed as
+    soon as possible, and not once a second.
     """
 
     def __init__(self, config: GroupConfig | None = None, **topics: int) -> None:
@@ -92,7 +91,7 @@ class ConsumerDriver(ClassicDriver):
         version: int = 1,
         client_id: str = "app",
     ) -> ConsumerGroupHeartbeatResponse:
-        """Raises what the coordinator refuses it with."""
+        """Sends a heartbeat; raises the coordinator's error."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=member_id,
@@ -121,7 +120,7 @@ class ConsumerDriver(ClassicDriver):
     def enter_consumer(
         self, member_id: str, *topics: str, pattern: str | None = None, **options: object
     ) -> ConsumerGroupHeartbeatResponse:
-        """A member joins, for the topics or the pattern that are given, else for t1."""
+        """Adds a member with the given topics or pattern; the default is t1."""
         names = topics or (() if pattern is not None else ("t1",))
         return self.beat(
             member_id,
@@ -136,15 +135,15 @@ class ConsumerDriver(ClassicDriver):
     def quit(self, member_id: str, epoch: int = -1, **options: object) -> None:
         self.beat(member_id, epoch, **options)  # type: ignore[arg-type]
 
-    # What became of it
+    # Results
 
     def names(self, topic_ids: Mapping[bytes, Collection[int]]) -> dict[str, set[int]]:
-        """Partitions by the names of their topics."""
+        """The partitions by topic name."""
         topics = self.cluster.image.topics_by_id
         return {topics[id_].name: set(numbers) for id_, numbers in topic_ids.items()}
 
     def told(self, answer: ConsumerGroupHeartbeatResponse) -> dict[str, set[int]] | None:
-        """The assignment of an answer, if it has one."""
+        """The assignment in a response, if it has one."""
         if answer.assignment is None:
             return None
         return self.names(
@@ -155,8 +154,10 @@ class ConsumerDriver(ClassicDriver):
         return self.names(self.member(member_id).assigned)
 
     def settle(self, rounds: int = 8) -> None:
-        """Every member heartbeats as a client does, until all have come to the target: it owns
-        what it was last told, and says so when that has changed."""
+        """All members send heartbeats until each has its target assignment.
+
+        Like a client, a member owns its last assignment, and reports it after a change.
+        """
         for _ in range(rounds):
             for member_id in list(self.consumers.members):
                 member = self.member(member_id)
@@ -168,13 +169,13 @@ class ConsumerDriver(ClassicDriver):
                         instance_id=member.instance_id,
                     )
 
-    # The world around
+    # The environment of the shard
 
     def topics_changed(self, *names: str) -> None:
         self.start(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def resolve_patterns(self) -> None:
-        """Does the work that the broker does beside the shard."""
+        """Does the broker's work outside of the shard."""
         for work in [one for one in self.effects if isinstance(one, ResolvePatterns)]:
             self.effects.remove(work)
             matching = PatternMatching(work)

@@ -1,4 +1,4 @@
-"""A shard for tests of the shell: named counters, people who wait for them, timers, effects."""
+"""A shard for tests of the shard's runtime: named counters, waiting requests, timers, effects."""
 
 from collections.abc import Collection, Container, Hashable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Rang:
 
 
 class CounterShard:
-    """Implements `coordinator.shard.Shard`. `poison` is a name that replaying does not survive."""
+    """Implements `coordinator.shard.Shard`. The replay of a name in `poison` fails."""
 
     def __init__(self, index: int, poison: set[str] | None = None) -> None:
         self.index = index
@@ -53,7 +53,7 @@ class CounterShard:
     def add(
         self, name: str, amount: int = 1, producer: ProducerIdentity | None = None
     ) -> CoordinatorResult[int]:
-        """Counts; everyone who waits for that name is told the new value."""
+        """Adds to a counter; all requests that wait for it get the new value."""
         value = self.counters.get(name, 0) + amount
         woken = self.waiting.pop(name, [])
         return CoordinatorResult(

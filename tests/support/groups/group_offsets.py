@@ -1,4 +1,4 @@
-"""A group shard that commits and fetches offsets of topics that exist, driven by hand."""
+"""Drives a group shard that commits and fetches offsets of existing topics."""
 
 from collections.abc import Iterable, Mapping
 from random import Random
@@ -42,7 +42,7 @@ Codes = dict[tuple[str, int], ErrorCode]
 
 
 class OffsetsDriver(ClassicDriver):
-    """Topics "t" and "u" with two partitions each; what a test does not care about filled in."""
+    """Topics "t" and "u" with two partitions each, and defaults for the other fields."""
 
     def __init__(self, config: GroupConfig | None = None, *, seed: int = 1) -> None:
         self.config = config or GroupConfig(classic_initial_rebalance_delay_ms=0)
@@ -84,7 +84,7 @@ class OffsetsDriver(ClassicDriver):
         retention_ms: int = -1,
         version: int = FIRST_WITH_IDS - 1,
     ) -> Codes:
-        """Commits by name, or from version 10 on by id; an error code for each partition."""
+        """Commits by name, from version 10 on by id; returns an error code for each partition."""
         request = OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=generation,
@@ -161,7 +161,7 @@ class OffsetsDriver(ClassicDriver):
         epoch: int = -1,
         version: int = FIRST_WITH_IDS - 1,
     ) -> OffsetFetchResponseGroup:
-        """These partitions, or all that the group has."""
+        """Fetches these partitions, or all partitions of the group."""
         request = OffsetFetchRequestGroup(
             group_id=group_id,
             member_id=member_id,
@@ -181,7 +181,7 @@ class OffsetsDriver(ClassicDriver):
     def offsets(
         self, *partitions: tuple[str, int], group_id: str = GROUP, stable: bool = False
     ) -> dict[tuple[str, int], int]:
-        """What `fetch` says, as numbers; an error is not expected."""
+        """The result of `fetch` as numbers; fails on an error."""
         answer = self.fetch(*partitions, group_id=group_id, stable=stable)
         assert all(one.error_code == 0 for topic in answer.topics for one in topic.partitions)
         return {
@@ -214,7 +214,7 @@ class OffsetsDriver(ClassicDriver):
         return deleted.outcome.code if deleted.outcome is not None else ErrorCode.NONE
 
     def _id(self, name: str, version: int) -> bytes:
-        """As the wire carries it."""
+        """The topic id in a request of this version."""
         topic = self.image.topics.get(name)
         return ZERO_UUID if topic is None or version < FIRST_WITH_IDS else topic.topic_id
 

@@ -1,4 +1,4 @@
-"""Drives a shard as its broker does, without one: turns, a log, timers and a clock by hand."""
+"""Drives a shard without a broker: runs its operations, with a log, timers and a manual clock."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Pending(Generic[R]):
-    """An answer that may still be missing."""
+    """An answer that may not be available yet."""
 
     def __init__(self) -> None:
         self.outcome: R | CoordinatorError | None = None
@@ -30,7 +30,7 @@ class Pending(Generic[R]):
 
     @property
     def value(self) -> R:
-        """The answer; raises the error if it is one."""
+        """The answer; raises if the answer is an error."""
         assert self.outcome is not None, "no answer yet"
         if isinstance(self.outcome, CoordinatorError):
             raise self.outcome
@@ -55,11 +55,11 @@ class ShardDriver(Generic[S]):
         self._perform(self.shard.loaded(now_ms))
 
     def run(self, decide: Callable[[S, int], CoordinatorResult[R]]) -> R:
-        """The answer of a turn that answers at once."""
+        """Runs an operation that answers at once; returns the answer."""
         return self.start(decide).value
 
     def start(self, decide: Callable[[S, int], CoordinatorResult[R]]) -> Pending[R]:
-        """Runs a turn; its answer may come with a later one."""
+        """Runs an operation; a later one may complete its answer."""
         pending: Pending[R] = Pending()
         try:
             turn = decide(self.shard, self.now_ms)
@@ -113,7 +113,7 @@ class ShardDriver(Generic[S]):
         self.shard.end_transaction(producer, committed=committed)
 
     def advance(self, ms: int) -> None:
-        """Lets time pass; timers that run out on the way are called in their order."""
+        """Advances the clock; runs the timers that expire, in order."""
         until = self.now_ms + ms
         while True:
             due = min(self.timers.items(), key=lambda item: item[1], default=None)

@@ -1,4 +1,4 @@
-"""A group shard with members of share groups (KIP-932), driven by hand."""
+"""Drives a group shard with members of share groups (KIP-932)."""
 
 from collections.abc import Iterable
 from random import Random
@@ -19,9 +19,9 @@ GROUP = "g"
 
 
 class ShareDriver(ShardDriver[GroupShard]):
-    """Topics are t1 and t2 with two partitions each, unless a test says otherwise.
+    """Topics are t1 and t2 with two partitions each by default.
 
-    The state of partitions is started at once, unless `hold` is set.
+    The state of partitions is initialized at once, unless `hold` is set.
     """
 
     def __init__(self, config: GroupConfig | None = None, **topics: int) -> None:
@@ -39,7 +39,7 @@ class ShareDriver(ShardDriver[GroupShard]):
     def beat(
         self, member_id: str, epoch: int, topics: Iterable[str] | None = None, group: str = GROUP
     ) -> ShareGroupHeartbeatResponse:
-        """Raises what the coordinator refuses it with."""
+        """Sends a heartbeat; raises the coordinator's error."""
         request = ShareGroupHeartbeatRequest(
             group_id=group,
             member_id=member_id,
@@ -53,7 +53,7 @@ class ShareDriver(ShardDriver[GroupShard]):
         return answer
 
     def start_state(self, *, fails: bool = False) -> list[InitializeState]:
-        """What the broker does about the effects of heartbeats."""
+        """Handles the effects of heartbeats, like the broker."""
         wanted = [effect for effect in self.effects if isinstance(effect, InitializeState)]
         self.effects.clear()
         for one in wanted:
@@ -64,7 +64,7 @@ class ShareDriver(ShardDriver[GroupShard]):
         return wanted
 
     def join(self, member_id: str, *topics: str) -> int:
-        """Joins, and beats until nothing changes any more; its epoch."""
+        """Joins and sends heartbeats until nothing changes; returns the member's epoch."""
         epoch = self.beat(member_id, 0, topics or ("t1",)).member_epoch
         return self.settle(member_id, epoch)
 
@@ -76,7 +76,7 @@ class ShareDriver(ShardDriver[GroupShard]):
         raise AssertionError("the epoch does not stop growing")
 
     def assigned(self, member_id: str) -> dict[str, list[int]]:
-        """By the names of the topics."""
+        """The member's partitions by topic name."""
         topics = self.cluster.image.topics_by_id
         return {
             topics[topic_id].name: sorted(partitions)

@@ -1,4 +1,4 @@
-"""A transaction shard with short names for what a producer does to it."""
+"""Drives a transaction shard, with short names for a producer's requests."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ TIMEOUT_MS = 60_000
 
 
 class TransactionDriver(ShardDriver[TransactionShard]):
-    """Names that a test may leave out mean the one producer that most tests have."""
+    """Omitted arguments refer to the default producer of most tests."""
 
     def __init__(self, config: TransactionConfig | None = None, *, version: int = V2) -> None:
         self.version = version
@@ -91,7 +91,7 @@ class TransactionDriver(ShardDriver[TransactionShard]):
         version: int = END_V2,
         transactional_id: str = ID,
     ) -> ProducerIdentity:
-        """What the producer is told to be from now on."""
+        """The producer's identity after the transaction."""
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,
@@ -102,13 +102,13 @@ class TransactionDriver(ShardDriver[TransactionShard]):
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     def take_markers(self) -> list[WriteMarkers]:
-        """The markers that were asked for since the last time."""
+        """The markers that were requested since the last call."""
         wanted = [effect for effect in self.effects if isinstance(effect, WriteMarkers)]
         self.effects.clear()
         return wanted
 
     def write_markers(self) -> list[WriteMarkers]:
-        """Writes all of them: the transactions are complete."""
+        """Writes all requested markers: the transactions are complete."""
         wanted = self.take_markers()
         for markers in wanted:
             self.complete(markers)
@@ -118,7 +118,7 @@ class TransactionDriver(ShardDriver[TransactionShard]):
         self.start(lambda shard, now_ms: shard.complete(markers, now_ms))
 
     def at_epoch(self, epoch: int) -> ProducerIdentity:
-        """A producer that has come as far as this epoch."""
+        """A producer that has reached this epoch."""
         producer = ProducerIdentity(self.init().producer_id, epoch)
         state = Transaction(ID, producer.producer_id, epoch, TIMEOUT_MS, self.now_ms)
         self.shard.transactions[ID] = state

@@ -1,4 +1,4 @@
-"""The two steps of a delivery without Spark: tasks one after the other, their records between."""
+"""The two steps of a delivery without Spark: tasks run one by one, and pass on their records."""
 
 from collections.abc import Iterable, Sequence
 
@@ -24,7 +24,7 @@ RECORD_ARROW = pa.struct(
 
 
 def shaped(rows: pa.RecordBatch, records: Sequence[object] | None = None) -> pa.RecordBatch:
-    """Good rows with the tool's columns."""
+    """Good rows with the internal columns added."""
     count = rows.num_rows
     own = [
         pa.array(records or [None] * count, RECORD_ARROW),
@@ -37,12 +37,12 @@ def shaped(rows: pa.RecordBatch, records: Sequence[object] | None = None) -> pa.
 
 
 def place(delivery: Delivery, rows: pa.RecordBatch, task: int, staging: str = "") -> pa.Table:
-    """What one task of the first step makes of its rows."""
+    """The result of one task of the first step."""
     return pa.Table.from_batches(PlaceTask(delivery, staging).place(iter([rows]), task))
 
 
 def deliver(delivery: Delivery, placed: Iterable[pa.Table]) -> BatchResult:
-    """What the second step does with it: a task for some partitions each."""
+    """The second step: each task delivers some partitions."""
     together = pa.concat_tables(placed)
     lines: list[dict[str, object]] = []
     for task in range(delivery.tasks):
@@ -54,6 +54,6 @@ def deliver(delivery: Delivery, placed: Iterable[pa.Table]) -> BatchResult:
 
 
 def delivered(delivery: Delivery, *tasks: pa.RecordBatch, staging: str = "") -> BatchResult:
-    """Both steps."""
+    """Runs both steps."""
     placed = [place(delivery, shaped(rows), at, staging) for at, rows in enumerate(tasks)]
     return deliver(delivery, placed) if placed else result_of([])

@@ -47,11 +47,11 @@ class Pipeline:
         return Application(self.spec, settings, [self.events.append], spark=self._spark)
 
     def run(self) -> list[FlowFailed]:
-        """Until everything that is there has landed."""
+        """Runs until all existing records are in the table."""
         return self.application().run()
 
     def loop(self) -> FlowLoop:
-        """As a process that has just started: nothing is known but what is on disk."""
+        """A loop as in a new process: it knows only the state on disk."""
         parts = open_parts(self.flow, self._kafka)
         self._opened.append(parts)
         return FlowLoop(
@@ -68,7 +68,7 @@ class Pipeline:
         return found
 
     def places(self) -> list[tuple[int, int]]:
-        """(partition, offset) of every row, in order; twice where a row is there twice."""
+        """(partition, offset) of every row, in order, including duplicates."""
         return sorted((row["p"], row["o"]) for row in self.rows())
 
     def batches(self) -> list[Event]:

@@ -1,4 +1,4 @@
-"""`headrace pipeline run` in a process of its own: what can be watched, killed and told to stop."""
+"""`headrace pipeline run` in its own process, for tests that watch, kill or stop it."""
 
 import json
 import os
@@ -16,9 +16,9 @@ START_DEADLINE_S = 900.0
 STOP_DEADLINE_S = 900.0
 TAIL_CHARACTERS = 3000
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Java compiles less, which halves the CPU time of a Spark that does little."""
+"""Java compiles less. This halves the CPU time of a mostly idle Spark."""
 _START_TIME = 19
-"""Of the fields in /proc/PID/stat, behind the name."""
+"""The index of the field in /proc/PID/stat, counted after the process name."""
 DYING = str(Path(__file__).with_name("dying_driver.py"))
 
 
@@ -45,7 +45,7 @@ class Driver:
             )
 
     def close(self) -> None:
-        """Nothing of it is left, whatever the test came to."""
+        """Ends all of its processes, also after a failed test."""
         if self.running:
             self.kill(tree=True)
 
@@ -62,7 +62,7 @@ class Driver:
         return self._process.poll() is None
 
     def await_events(self, kind: str, count: int, deadline_s: float = START_DEADLINE_S) -> None:
-        """Returns once there were so many, in all flows together."""
+        """Returns when all flows together have reported `count` events."""
 
         def there() -> bool:
             assert self.running, f"the driver has ended:\n{self.tail()}"
@@ -71,7 +71,7 @@ class Driver:
         wait_for(there, f"{count} x {kind}\n{self.tail()}", deadline_s=deadline_s)
 
     def kill(self, *, tree: bool = False) -> None:
-        """SIGKILL, to it alone or to Spark's processes as well."""
+        """Sends SIGKILL to the driver alone, or also to Spark's processes."""
         others = descendants(self._process.pid) if tree else []
         self._process.kill()
         self._process.wait(STOP_DEADLINE_S)
@@ -83,7 +83,7 @@ class Driver:
         return {each for each in found if each is not None}
 
     def terminate(self) -> int:
-        """SIGTERM; returns the exit status."""
+        """Sends SIGTERM; returns the exit status."""
         self._process.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -96,7 +96,7 @@ class Driver:
 
 
 class Started(NamedTuple):
-    """A process: its number alone may soon be that of another one."""
+    """A process with its start time: the kernel may reuse the process id."""
 
     pid: int
     time: str
@@ -107,7 +107,7 @@ class Started(NamedTuple):
 
 
 def started(pid: int) -> Started | None:
-    """The process of that number; None if there is none."""
+    """The process with this id; None if there is none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -116,7 +116,7 @@ def started(pid: int) -> Started | None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children and their children; the ones that are still there."""
+    """The running children of a process, and their descendants."""
     found: list[int] = []
     waiting = [pid]
     while waiting:

@@ -1,8 +1,9 @@
 """The `headrace` command with one addition: a pipeline kills itself at an exact point of a batch.
 
-A program: `pipeline_dying.py POINT FLOWS ARGUMENT...`. It ends by SIGKILL as soon as that many
-flows have come to the point; each waits there for the others. POINT is `before-table` (the dead
-letters are committed, the table is not) or `after-table` (the table is, the group is not).
+Usage: `dying_driver.py POINT FLOWS ARGUMENT...`. The process ends by SIGKILL as soon as FLOWS flows
+have reached the point; each flow waits there for the others. POINT is `before-table` (the dead
+letters are committed, the table is not) or `after-table` (the table is committed, the group's
+offsets are not).
 """
 
 import os
@@ -15,7 +16,7 @@ from typing import Any
 
 
 class _Gathering:
-    """Flows wait here for each other; when all have come, nobody goes on."""
+    """Flows wait here for each other. When the last one arrives, the process is killed."""
 
     def __init__(self, flows: int) -> None:
         self._flows = flows

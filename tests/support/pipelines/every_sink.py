@@ -1,7 +1,7 @@
-"""One spec with a flow into every kind of sink, what to feed it, and what must come out.
+"""One spec with a flow into every kind of sink, its input, and the expected output.
 
-The spec is as a person writes it: relative paths, a Python step in a file of its own. Whatever runs
-it, and whatever is killed meanwhile, `check` says whether each record is in its place once.
+The spec is like a user's: relative paths, and a Python step in its own file. `check` verifies that
+each record is in its sink once, for any way to run the spec and after any kill.
 """
 
 import json
@@ -44,24 +44,24 @@ def step(rows):
 """
 TABLES: Final = ("delta", "merge", "iceberg", "parquet")
 ALL: Final = (*TABLES, "plain", "topic", "files")
-"""`plain` has no steps: the tasks that read its records write them as well."""
+"""`plain` has no steps: the tasks that read its records also write them."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """Where the tables are, and how to read them from outside."""
+    """The place of the tables, and the options to read them with other tools."""
 
     base: str
     options: Mapping[str, str] = field(default_factory=dict)
-    """As the spec says them."""
+    """In the form for the spec."""
     delta: Mapping[str, str] = field(default_factory=dict)
-    """As deltalake wants them."""
+    """In the form for deltalake."""
     iceberg: Mapping[str, str] = field(default_factory=dict)
-    """As pyiceberg wants them, the catalog among them."""
+    """In the form for pyiceberg, including the catalog."""
 
 
 class EverySink:
-    """A spec, its source topic and its folder of files."""
+    """A spec, its source topic and its source folder."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class EverySink:
         producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 20})
         for _ in range(records):
             number = sum(self._ends)
-            # Records of one key are in one partition, or the newest of them would be anyone's.
+            # All records of a key are in one partition: it defines which one is the newest.
             partition = number % KEYS % PARTITIONS
             place = (partition, self._ends[partition])
             self._ends[partition] += 1
@@ -190,7 +190,7 @@ class EverySink:
 
     @contextmanager
     def running(self, master: str) -> Iterator[Driver]:
-        """A run that ends when it has caught up; killed if it has not ended by then."""
+        """A run that ends when it has caught up; at the end of the block it is killed."""
         self._runs += 1
         driver = Driver(
             self.spec,
@@ -204,7 +204,7 @@ class EverySink:
             driver.kill(tree=True)
 
     def run(self, master: str, then: Callable[[], None] | None = None, batches: int = 3) -> Driver:
-        """Runs until it has caught up; `then` happens when it has done some batches."""
+        """Runs until it has caught up; calls `then` after `batches` batches."""
         with self.running(master) as driver:
             if then is not None:
                 driver.await_events("batch", batches, RUN_DEADLINE_S)
@@ -212,10 +212,10 @@ class EverySink:
             assert driver.wait(RUN_DEADLINE_S) == 0, driver.tail()
         return driver
 
-    # --- what must be there ---------------------------------------------------------------------
+    # --- expected output ------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Everything that was fed is in every sink once, and nothing else."""
+        """All input is in every sink once, and nothing else."""
         for flow in self.flows:
             if flow == "merge":
                 newest = {row["k"]: row["amount"] for row in self._delta("merged")}
@@ -278,7 +278,7 @@ class EverySink:
         store, base = open_store(folder, self._store.delta)
         files = parquet_files(folder, dict(self._store.delta))
         there = store.get_file_info(fs.FileSelector(base, recursive=True))
-        # Whoever reads every file of the folder reads the same.
+        # A reader of every file in the folder gets the same rows.
         assert sorted(files) == sorted(e.path for e in there if e.path.endswith(".parquet"))
         rows = ds.dataset(
             files,

@@ -1,6 +1,6 @@
-"""A live source for pipelines: records of every codec, bad ones, transactions, and files.
+"""A live source for pipelines: records with every codec, bad records, transactions, and files.
 
-What a record is stands in its key, so that whoever reads the topic knows what must become of it.
+The key of a record contains its kind. So a reader of the topic knows the expected result.
 """
 
 import json
@@ -22,7 +22,7 @@ LINES_PER_FILE = 40
 
 
 class Feed(threading.Thread):
-    """Produces as many records as it was allowed, a burst at a time, whatever the broker does."""
+    """Produces the allowed number of records in bursts, also while the broker fails."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, seed: int) -> None:
         super().__init__(name="feed", daemon=True)
@@ -34,7 +34,7 @@ class Feed(threading.Thread):
         self._allowed = 0
         self._number = 0
         self.acknowledged: set[int] = set()
-        """Numbers of records that were sent outside of transactions."""
+        """The numbers of the records sent outside of transactions."""
         self.failures: list[str] = []
         self._producers = [
             self._producer({"compression.type": codec, "linger.ms": 20}) for codec in CODECS
@@ -55,12 +55,12 @@ class Feed(threading.Thread):
         )
 
     def allow(self, records: int) -> None:
-        """So many more, from what was sent until now."""
+        """Allows this number of records beyond those already sent."""
         assert self.is_alive(), self.failures[:3]
         self._allowed = self._number + records
 
     def finish(self) -> None:
-        """Returns when everything is acknowledged and no transaction is open."""
+        """Returns when all records are acknowledged and no transaction is open."""
         self._stopping.set()
         self.join(2 * FLUSH_S)
         assert not self.is_alive(), "the feed does not end"
@@ -71,7 +71,7 @@ class Feed(threading.Thread):
             while not self._stopping.wait(PAUSE_S):
                 if self._number < self._allowed:
                     self._burst(self._random.randint(5, 40))
-            self._transaction(20, commit=False)  # a log that ends with what nobody may read
+            self._transaction(20, commit=False)  # the log ends with records that must not be read
         except Exception as error:
             self.failures.append(repr(error))
         for producer in self._producers:
@@ -112,7 +112,7 @@ class Feed(threading.Thread):
     # --- transactions ---------------------------------------------------------------------------
 
     def _transaction(self, count: int, *, commit: bool) -> None:
-        """What becomes of it when the broker dies is for the log to say."""
+        """If the broker dies, only the log shows the transaction's outcome."""
         try:
             producer = self._transactional or self._new_transactional()
             self._transactional = producer
@@ -124,7 +124,7 @@ class Feed(threading.Thread):
             end = producer.commit_transaction if commit else producer.abort_transaction
             _until_done(lambda: end(FLUSH_S))
         except KafkaException:
-            self._transactional = None  # the next one takes the id, which aborts what is open
+            self._transactional = None  # the next producer aborts the transaction
             if not commit:
                 self._transactional = self._new_transactional()
 
@@ -154,7 +154,7 @@ def _until_done(call: Callable[[], None]) -> None:
 BAD_VALUES: Sequence[Callable[[int], bytes]] = (
     lambda number: b'{"id": %d, ' % number,
     lambda number: b'{"id": %d, "amount": "many"}' % number,
-    lambda number: b'{"id": %d, "amount": -1.0}' % number,  # the pipelines expect more
+    lambda number: b'{"id": %d, "amount": -1.0}' % number,  # violates an expectation
     lambda number: b'\xff\xfe{"id": %d}' % number,
 )
 
@@ -163,15 +163,15 @@ BAD_LINE = '{"id": "none"}'
 
 
 class FileFeed:
-    """Lines into a folder, a whole file at a time."""
+    """Writes lines into a folder, one whole file at a time."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._folder = folder
         self.lines = 0
-        """Good ones; each has a number of its own."""
+        """The good lines; each has a unique number."""
         self.bad: list[tuple[str, int]] = []
-        """Which lines of which files are none."""
+        """The bad lines, by file and line number."""
 
     def add(self, files: int) -> None:
         for _ in range(files):

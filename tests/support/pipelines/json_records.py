@@ -1,4 +1,4 @@
-"""JSON records of all kinds for one schema: plain ones, odd ones, broken ones."""
+"""JSON records of all kinds for one schema: plain, unusual and invalid ones."""
 
 import json
 from random import Random
@@ -138,7 +138,7 @@ class Records:
         self._random = Random(seed)
 
     def plain(self) -> bytes:
-        """As most producers write them: nothing odd."""
+        """A record as most producers write it."""
         random = self._random
         made = {
             "id": random.randrange(-(2**63), 2**63),
@@ -168,7 +168,7 @@ class Records:
         return json.dumps(chosen, ensure_ascii=random.random() < 0.5).encode()
 
     def odd(self) -> bytes:
-        """Written by hand, with anything that a field may be, and a good deal that it may not."""
+        """A record as if written by hand, with valid and invalid values for its fields."""
         random = self._random
         names = [name for name in _NAMES if name in ("id", "need") or random.random() < 0.15]
         if random.random() < 0.05:

@@ -1,4 +1,4 @@
-"""Tables as pipelines leave them: rows appended, columns added, rows merged, files joined."""
+"""Tables in the states that pipelines create: appended, with new columns, merged, compacted."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ WIDER = SCHEMA.append(pa.field("note", pa.string()))
 
 
 class Order(NamedTuple):
-    """A row of the table; a note is null before there were any."""
+    """A row of the table. The note is null in rows older than that column."""
 
     id: int
     day: str | None
@@ -40,7 +40,7 @@ class Order(NamedTuple):
 
 
 class LakeTable:
-    """A table in a folder, `delta` or `iceberg`, that goes through the stages."""
+    """A table in a folder, `delta` or `iceberg`, that passes through the stages."""
 
     def __init__(self, kind: str, home: Path) -> None:
         self.kind = kind
@@ -49,7 +49,7 @@ class LakeTable:
         self._batches = 0
 
     def stages(self) -> Iterator[tuple[str, list[Order]]]:
-        """Each stage, when it is reached, and the rows that the table then has."""
+        """Each stage when it is reached, and the rows of the table at that time."""
         orders = {each: order(each) for each in range(6)}
         self._write(self._sink(), SCHEMA, list(orders.values()))
         yield "append", list(orders.values())

@@ -1,4 +1,4 @@
-"""A topic with everything in it that a log can hold: codecs, headers, transactions, bad records."""
+"""A topic with everything that a log can contain: codecs, headers, transactions, bad records."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ FIRST_ABORTED = 1_000_000
 
 
 class Order(NamedTuple):
-    """A good record and where it is."""
+    """A good record and its position."""
 
     partition: int
     offset: int
@@ -25,7 +25,7 @@ class Order(NamedTuple):
 
 
 class MixedTopic:
-    """Its producers send ids that never come twice."""
+    """A topic whose producers never send the same id twice."""
 
     def __init__(self, bootstrap: str, name: str, partitions: int = 2) -> None:
         self.name = name
@@ -36,8 +36,10 @@ class MixedTopic:
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=DEADLINE_S)
 
     def fill(self, per_codec: int) -> None:
-        """For each codec: plain records, a transaction that is committed, one that is not; and in
-        each partition a record that is no JSON."""
+        """Writes plain records, a committed and an aborted transaction for each codec.
+
+        Each partition also gets a record that is not JSON.
+        """
         for codec in CODECS:
             settings = {"bootstrap.servers": self._bootstrap, "compression.type": codec}
             plain = Producer(settings)
@@ -70,7 +72,7 @@ class MixedTopic:
             )
 
     def orders(self) -> list[Order]:
-        """What a reader of committed records gets that leaves out bad ones, in order."""
+        """The good committed records, in order."""
         return sorted(self._orders())
 
     def _orders(self) -> Iterator[Order]:
@@ -81,7 +83,7 @@ class MixedTopic:
                 yield Order(message.partition() or 0, message.offset() or 0, number, trace)
 
     def broken(self) -> list[tuple[int, int]]:
-        """(partition, offset) of the records that are no JSON."""
+        """(partition, offset) of the records that are not JSON."""
         return sorted(
             (message.partition() or 0, message.offset() or 0)
             for message in committed(self._bootstrap, self.name)

@@ -1,4 +1,4 @@
-"""What a pipeline's sinks hold, read the way their users read them."""
+"""The content of a pipeline's sinks, read like their users read them."""
 
 import json
 from collections.abc import Callable
@@ -32,14 +32,14 @@ def iceberg_rows(warehouse: Path, name: str) -> list[Row]:
 
 
 def parquet_rows(folder: Path) -> list[Row]:
-    """Of the files that the manifests name."""
+    """The rows of the files in the manifests."""
     files = parquet_files(str(folder))
     found: list[Row] = ds.dataset(files, format="parquet").to_table().to_pylist() if files else []
     return found
 
 
 def all_parquet_rows(folder: Path) -> list[Row]:
-    """Of every file in the folder, as a tool reads it that knows no manifests."""
+    """The rows of every file in the folder, for a tool that ignores manifests."""
     found: list[Row] = (
         ds.dataset(folder, format="parquet", partitioning="hive").to_table().to_pylist()
     )
@@ -47,7 +47,7 @@ def all_parquet_rows(folder: Path) -> list[Row]:
 
 
 class Letter(NamedTuple):
-    """A dead letter: whose it is, where its record is, and the record's own value."""
+    """A dead letter: its flow, the position of its record, and the record's own value."""
 
     pipeline: str
     partition: int
@@ -56,7 +56,7 @@ class Letter(NamedTuple):
 
 
 def letters(bootstrap: str, topic: str) -> list[Letter]:
-    """Every committed dead letter; twice where one is there twice."""
+    """Every committed dead letter, including duplicates."""
     return sorted(map(_letter, committed(bootstrap, topic)))
 
 
@@ -71,7 +71,7 @@ def _letter(message: Message) -> Letter:
 
 
 def line_letters(bootstrap: str, topic: str) -> list[tuple[str, int]]:
-    """The files and line numbers of every committed dead letter that was a line."""
+    """The files and line numbers of every committed dead letter for a line."""
     found = (facts_of(tuple(each.headers() or ())) for each in committed(bootstrap, topic))
     return sorted((facts.file, facts.line) for facts in found)
 
@@ -82,7 +82,7 @@ def json_values(bootstrap: str, topic: str) -> list[Row]:
 
 
 def committed(bootstrap: str, topic: str) -> list[Message]:
-    """What a consumer gets that reads committed records only, up to the end of each partition."""
+    """The records that a read_committed consumer gets, up to the end of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

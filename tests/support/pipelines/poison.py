@@ -1,4 +1,4 @@
-"""Pipelines that are fed with what nobody expects, and where it went."""
+"""Pipelines with unexpected input, and the results of it."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Letter(NamedTuple):
 
 
 class Poisoned(Pipeline):
-    """A pipeline with dead letters of its own."""
+    """A pipeline with its own dead-letter topic."""
 
     dead_letters: str
 
@@ -42,7 +42,10 @@ def make(
     source: Mapping[str, object] | None = None,
     **changes: object,
 ) -> Poisoned:
-    """JSON orders into a Delta table; `source` adds to the source, the others to the spec."""
+    """A pipeline for JSON orders into a Delta table.
+
+    `source` adds options to the source, the other arguments add options to the spec.
+    """
     name = f"{topic}.{home.name}"
     spec: dict[str, object] = {
         "pipeline": name,
@@ -64,7 +67,7 @@ def make(
 
 
 def letters_of(bootstrap: str, topic: str) -> list[Letter]:
-    """Every committed dead letter, by source; fails if one is there twice."""
+    """Every committed dead letter by source; fails on a duplicate."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "-",

@@ -1,4 +1,4 @@
-"""SQL over `source(id, i, xs, ts)` and a table `other(id)`: row by row, or across rows."""
+"""SQL over `source(id, i, xs, ts)` and a table `other(id)`: by row, or across rows."""
 
 ROW_BY_ROW = (
     "SELECT id, i + 1 AS j FROM source WHERE i > 0",

@@ -1,4 +1,4 @@
-"""A real S3 server on loopback: the Versity gateway, which keeps its objects in a folder."""
+"""A real S3 server on loopback: the Versity gateway, which stores its objects in a folder."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ START_DEADLINE_S: Final = 60.0
 
 
 def program() -> str:
-    """Skips the test where the server was not built."""
+    """The path of the server program; skips the test if it was not built."""
     found = os.environ.get(PROGRAM)
     if not found:
         pytest.skip(f"{PROGRAM} names no S3 server: script/conformance builds one where Go is")
@@ -95,7 +95,7 @@ class S3Server:
         self.files().create_dir(name)
 
     def options(self) -> dict[str, str]:
-        """For a spec: its secret is the name of a variable."""
+        """The options for a spec: the secret is the name of an environment variable."""
         return {
             "endpoint": self.endpoint,
             "region": REGION,
@@ -106,7 +106,7 @@ class S3Server:
         }
 
     def store(self, bucket: str, catalog: Path) -> Store:
-        """A bucket of its own for tables; `catalog` is the file of Iceberg's."""
+        """A new bucket for tables; `catalog` is the file of the Iceberg catalog."""
         self.make_bucket(bucket)
         return Store(
             f"s3://{bucket}/lake",

@@ -1,6 +1,6 @@
-"""A Spark standalone cluster and a Spark Connect server, from the jars that PySpark carries.
+"""A Spark standalone cluster and a Spark Connect server, from the jars in PySpark.
 
-All on loopback, each process in a group of its own, and all of them killed at the end.
+All processes listen on loopback. Each has its own process group, and all are killed at the end.
 """
 
 import os
@@ -26,7 +26,7 @@ WORKER_CORES: Final = 1
 WORKER_MEMORY: Final = "1500m"
 DAEMON_MEMORY: Final = "256m"
 CONNECT_MEMORY: Final = "600m"
-"""It is a daemon and a driver."""
+"""More memory than for a daemon: the server is also a driver."""
 CONNECT: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 LOG_TAIL_CHARACTERS: Final = 4000
 SMALL: Final[Mapping[str, str]] = {
@@ -34,12 +34,12 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.driver.memory": "600m",
     "spark.sql.shuffle.partitions": "2",
 }
-"""Settings for `spark:` of a spec, and for a Connect server, on a machine that has other things
-to do as well."""
+"""Settings for `spark:` of a spec, and for a Connect server, that use few resources of the
+machine."""
 
 
 class SparkProcess:
-    """One of Spark's daemons, and everything that it starts."""
+    """One of Spark's daemons, and all processes that it starts."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class SparkProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=home,  # not where a test or a driver is
+                cwd=home,  # not the directory of a test or a driver
                 env=_environment(home, memory),
                 start_new_session=True,
             )
 
     def says(self, pattern: str) -> re.Match[str]:
-        """Waits for a line of its log."""
+        """Waits for a line in its log."""
 
         def said() -> re.Match[str] | None:
             text = self.log.read_text(errors="replace")
@@ -75,7 +75,7 @@ class SparkProcess:
         return wait_for(said, f"{self._name} says {pattern}", deadline_s=START_DEADLINE_S)
 
     def kill(self) -> None:
-        """kill -9 of the daemon and of all that descends from it, at one moment."""
+        """Sends kill -9 to the daemon and all its descendants at the same time."""
         doomed = [self._process.pid, *_descendants(self._process.pid)]
         for pid in doomed:
             with suppress(ProcessLookupError):
@@ -123,7 +123,7 @@ class SparkCluster:
             self.add_worker()
 
     def add_worker(self) -> SparkProcess:
-        """Returns once the master knows it."""
+        """Starts a worker; returns when the master has registered it."""
         name = f"worker-{len(self._started)}"
         home = self._home / name
         arguments = [
@@ -138,7 +138,7 @@ class SparkCluster:
         return worker
 
     def kill_worker(self) -> None:
-        """kill -9 of one worker and its executors."""
+        """Sends kill -9 to one worker and its executors."""
         self.workers.pop().kill()
 
     def kill(self) -> None:
@@ -149,7 +149,7 @@ class SparkCluster:
 
 
 class ConnectServer:
-    """A Spark Connect server; `master` may be a standalone cluster's."""
+    """A Spark Connect server; `master` may be that of a standalone cluster."""
 
     def __init__(self, home: Path, master: str = "local[2]") -> None:
         port = free_port()
@@ -193,13 +193,13 @@ def _environment(home: Path, memory: str) -> dict[str, str]:
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_LOCAL_DIRS": str(home / "local"),
         "SPARK_DAEMON_MEMORY": memory,
-        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has a port of its own
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it would need another port
         "PYSPARK_PYTHON": sys.executable,
     }
 
 
 def _alive(pid: int) -> bool:
-    """Whether it runs; one that nobody has waited for is dead all the same."""
+    """Whether a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -208,7 +208,7 @@ def _alive(pid: int) -> bool:
 
 
 def _descendants(pid: int) -> list[int]:
-    """All processes below this one, from the kernel's table."""
+    """All processes below this one, from the kernel's process table."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -1,4 +1,4 @@
-"""Bad records set aside by a batch, as its tasks would write them."""
+"""Staged bad records of a batch, as its tasks would write them."""
 
 import uuid
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ ERROR = pa.struct([("class", pa.string()), ("message", pa.string()), ("action", 
 
 
 class Bad(NamedTuple):
-    """A bad record and what is wrong with it."""
+    """A bad record and its error."""
 
     topic: str
     partition: int

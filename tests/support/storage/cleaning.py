@@ -1,4 +1,4 @@
-"""Compaction without a broker: the whole way from a plan to swapped segments, in one thread."""
+"""Compaction without a broker: from a plan to swapped segments, in one thread."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ MANY_KEYS = 10_000
 
 @dataclass
 class LogCleaner:
-    """Cleans one log, and remembers how far it came."""
+    """Cleans one log and remembers its progress."""
 
     log: Log
     cleaned_to: int | None = None
@@ -56,7 +56,7 @@ class LogCleaner:
         return cleanable(log, now_ms, self.cleaned_to, log.last_stable_offset).is_due(log.config)
 
     def run(self, now_ms: int) -> CleanedLog:
-        """One pass; closed segments are flushed first, as the broker does by itself."""
+        """Runs one pass; flushes closed segments first, like the broker does in the background."""
         self.log.flush()
         job = self.job(now_ms)
         for answer in clean(self.log.directory.files.fs, job):
@@ -82,7 +82,7 @@ class LogCleaner:
 
 
 def batches_of(log: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every batch with its records, read as a consumer reads."""
+    """Every batch with its records, read like a consumer reads them."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data, _ = log.read(offset, max_bytes=400)

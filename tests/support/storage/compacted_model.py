@@ -1,4 +1,4 @@
-"""What a compacted log must hold: a writer that remembers all of it, and checks of what is left."""
+"""The expected content of a compacted log: a writer that records all writes, and checks."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -34,7 +34,7 @@ def open_manager(fs: MemoryFileSystem) -> tuple[LogManager, Log]:
 
 @dataclass
 class History:
-    """Everything that was ever written, and the fate of its transactions."""
+    """All records ever written, and the outcomes of their transactions."""
 
     records: dict[int, Record] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)  # offsets
@@ -95,7 +95,7 @@ class History:
         ]
 
     def check(self, log: Log, *, compacted_below: int = 0) -> None:
-        """What is left is right; below that offset, each key is left once at most."""
+        """Checks the remaining records; below `compacted_below`, each key occurs at most once."""
         stable = log.last_stable_offset
         truth = {record.offset: record for record in self.committed(stable)}
         left = read_committed(log)
@@ -109,13 +109,13 @@ class History:
             if record.value is not None:
                 assert found.get(key, [None])[-1] == record
             elif key in found:
-                assert found[key][-1] == record  # a tombstone goes last
+                assert found[key][-1] == record  # a tombstone is the last record of its key
         below = [record.key for record in left if record.offset < compacted_below]
         assert len(below) == len(set(below))
 
 
 def read_committed(log: Log) -> list[Record]:
-    """What a consumer with isolation.level=read_committed sees, by its own rules."""
+    """The records that a consumer with isolation.level=read_committed returns, by its own rules."""
     stable = log.last_stable_offset
     coming = sorted(
         log.aborted_transactions(log.log_start_offset, stable), key=lambda txn: txn.first_offset

@@ -1,4 +1,4 @@
-"""Batches of a log, damaged where they lie on the disk."""
+"""Damages batches of a log on disk."""
 
 import struct
 from collections.abc import Callable
@@ -7,23 +7,23 @@ from pathlib import Path
 from headrace.records.batch import HEADER_SIZE, crc_of, headers
 
 Damage = Callable[[bytearray], None]
-"""Changes one batch; its length stays."""
+"""Changes one batch and keeps its length."""
 
 
 def damage(log: Path, damages: dict[int, Damage]) -> None:
-    """Damages the batches of these numbers in a segment's file."""
+    """Damages the batches with these indexes in a segment's file."""
     data = bytearray(log.read_bytes())
     for number, (pos, header) in enumerate(list(headers(data))):
         if number in damages:
             batch = data[pos : pos + header.size]
             damages[number](batch)
             data[pos : pos + header.size] = batch
-    with log.open("r+b") as file:  # in place: the broker has it open
+    with log.open("r+b") as file:  # in place: the broker has the file open
         file.write(data)
 
 
 def _sealed(change: Damage) -> Damage:
-    """The checksum fits what the change has made: somebody wrote it so."""
+    """Makes the checksum match the change, as if a client had written the batch so."""
 
     def changed(batch: bytearray) -> None:
         change(batch)
@@ -41,7 +41,7 @@ endless_varint: Damage = _sealed(_field(HEADER_SIZE, "Q", 0x8080808080808080))
 wrong_count: Damage = _sealed(_field(57, "i", 3))
 negative_count: Damage = _sealed(_field(57, "i", -3))
 negative_length: Damage = _sealed(_field(HEADER_SIZE + 4, "B", 0x05))
-"""Of the first record's key: -3."""
+"""The length of the first record's key: -3."""
 no_such_codec: Damage = _sealed(_field(21, "h", 7))
 garbage_gzip: Damage = _sealed(_field(21, "h", 1))
 garbage_zstd: Damage = _sealed(_field(21, "h", 4))

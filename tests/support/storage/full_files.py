@@ -1,4 +1,4 @@
-"""A disk that is full for as long as a test says so."""
+"""A disk that a test can make full."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from headrace.storage.files.filesystem import Buffer, RealFileSystem
 
 
 class FullFiles(RealFileSystem):
-    """The operating system's files, without room for a byte while `is_full`."""
+    """The operating system's files; writes fail while `is_full` is set."""
 
     __slots__ = ("is_full",)
 

@@ -1,4 +1,4 @@
-"""Shared helpers of the storage tests: logs on files in memory, batches, reading back."""
+"""Shared helpers of the storage tests: logs in memory files, batches, reading back."""
 
 from random import Random
 
@@ -17,7 +17,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class ManualClock:
-    """A clock that stands still unless it is moved."""
+    """A clock that only moves when the test moves it."""
 
     def __init__(self) -> None:
         self.now_ms = NOW_MS
@@ -120,7 +120,7 @@ def values(log: Log, *, max_bytes: int = 300) -> dict[int, bytes]:
 
 
 def file_in(fs: MemoryFileSystem, path: str) -> bytearray:
-    """A file's bytes, to be looked at or damaged."""
+    """A file's bytes, for a test to inspect or damage."""
     node = fs.root
     for part in path.split("/"):
         node = node.names[part]  # type: ignore[union-attr,assignment]

@@ -1,4 +1,4 @@
-"""The data directories that released versions wrote, unpacked for a test."""
+"""The data directories of released versions, unpacked for a test."""
 
 import tarfile
 from pathlib import Path
@@ -7,7 +7,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 
 def unpack(version: str, name: str, target: Path) -> Path:
-    """`target`, filled with the archive of that name; tests/data/VERSION/README.md lists them."""
+    """Unpacks the archive with that name to `target`; tests/data/VERSION/README.md lists them."""
     with tarfile.open(DATA / version / f"{name}.tar.xz") as archive:
         archive.extractall(target, filter="data")
     return target

@@ -1,4 +1,4 @@
-"""A disk that is soon full: a file system in memory, of a few megabytes."""
+"""A small disk that fills quickly: a file system in memory with a few megabytes."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class NoMount(Exception):
-    """Whoever runs this may not mount anything."""
+    """The user may not mount file systems."""
 
 
 class SmallDisk:
-    """Mounted at `path` while its context lasts."""
+    """A file system that is mounted at `path` inside its context."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -22,13 +22,13 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(path: Path, megabytes: int) -> Iterator[SmallDisk]:
-    """Raises `NoMount`."""
+    """Mounts the disk; raises `NoMount`."""
     path.mkdir()
     _mount("-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(path))
     try:
         yield SmallDisk(path)
     finally:
-        # Lazily: whoever has a file of it open does not keep it in the way.
+        # A lazy unmount succeeds even if a process has a file open.
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 

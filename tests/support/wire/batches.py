@@ -1,4 +1,4 @@
-"""Record batches for raw Produce requests, and the parts of requests and answers around them."""
+"""Record batches for raw Produce requests, and parts of their requests and responses."""
 
 import struct
 import time
@@ -28,7 +28,7 @@ from headrace.records.record import Record, build_batch, iter_records
 from support.wire.connection import Wire
 
 PRODUCE_BY_NAME = 12
-"""The last version that names topics; 13 has their ids."""
+"""The last version with topic names; version 13 has topic ids."""
 FETCH_BY_NAME = 12
 MAX_DECOMPRESSED_BYTES = 64 << 20
 
@@ -62,7 +62,7 @@ def batch(
 
 
 def patched(data: bytes, at: int, code: str, value: int, *, fix_crc: bool = True) -> bytes:
-    """The batch with one header field overwritten; its CRC is made right again unless told."""
+    """The batch with one header field overwritten; its CRC is corrected by default."""
     changed = bytearray(data)
     struct.pack_into(">" + code, changed, at, value)
     if fix_crc:
@@ -71,7 +71,7 @@ def patched(data: bytes, at: int, code: str, value: int, *, fix_crc: bool = True
 
 
 def with_payload(data: bytes, payload: bytes, *, codec: Codec) -> bytes:
-    """The batch's header around another payload, with lengths and CRC made right."""
+    """The batch's header with another payload, and with correct lengths and CRC."""
     changed = bytearray(data[:HEADER_SIZE]) + payload
     struct.pack_into(">i", changed, 8, len(changed) - 12)
     (attributes,) = struct.unpack_from(">h", changed, 21)
@@ -91,7 +91,7 @@ def produce(
     topic_id: bytes = bytes(16),
     transactional_id: str | None = None,
 ) -> PartitionProduceResponse:
-    """Appends to one partition and returns what the broker says about it."""
+    """Appends to one partition and returns the broker's response for it."""
     request = ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
@@ -127,7 +127,7 @@ def fetch_request(
     session_id: int = 0,
     session_epoch: int = -1,
 ) -> FetchRequest:
-    """A request for one partition."""
+    """A Fetch request for one partition."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
@@ -154,7 +154,7 @@ def fetch_request(
 
 
 def fetch(wire: Wire, request: FetchRequest, version: int = FETCH_BY_NAME) -> FetchPartitionData:
-    """What a fetch of one partition answers."""
+    """The response to a fetch of one partition."""
     response = wire.call(request, FetchResponse, version)
     assert response.error_code == 0
     (topic,) = response.responses
@@ -163,7 +163,7 @@ def fetch(wire: Wire, request: FetchRequest, version: int = FETCH_BY_NAME) -> Fe
 
 
 def whole_batches(data: object) -> list[bytes]:
-    """The batches of a record set; a partial one at the end is left out, as clients do."""
+    """The batches of a record set; like in clients, a partial one at the end is ignored."""
     buffer = bytes(data or b"")  # type: ignore[call-overload]
     found: list[bytes] = []
     pos = 0
@@ -189,7 +189,7 @@ def values_of(data: object) -> list[bytes | None]:
 
 
 def topic_id_of(wire: Wire, topic: str) -> bytes:
-    """The id that Metadata tells; zeros if there is no such topic."""
+    """The topic id from Metadata; zeros if the topic does not exist."""
     asked = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )

@@ -1,4 +1,4 @@
-"""Reads a partition with read_committed as a consumer does, over the raw wire."""
+"""Reads a partition with read_committed over the raw wire, like a consumer."""
 
 from headrace.records.batch import read_header
 from headrace.records.control import ControlType, read_control
@@ -9,7 +9,7 @@ READ_COMMITTED = 1
 
 
 class CommittedReader:
-    """One partition from its start; `values` has what an application would have been given."""
+    """Reads one partition from its start; `values` has the values that an application would get."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -17,10 +17,10 @@ class CommittedReader:
         self.offset = 0
         self.values: list[bytes] = []
         self.is_stable = False
-        """At the last look there was no open transaction."""
+        """Whether the last fetch saw no open transaction."""
 
     def read(self, wire: Wire) -> bool:
-        """Reads on; false if there was nothing new."""
+        """Reads the next records; false if there are no new ones."""
         data = fetch(
             wire,
             fetch_request(

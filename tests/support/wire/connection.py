@@ -1,4 +1,4 @@
-"""A client that sends exactly what a test says: one blocking socket, no retries, no negotiation."""
+"""A client that sends exactly the given bytes: one blocking socket, no retries, no negotiation."""
 
 import socket
 import struct
@@ -30,14 +30,14 @@ def spec_of(request: Struct) -> ApiSpec:
 
 
 def frame(body: bytes) -> bytes:
-    """The body with its size in front."""
+    """The body with its size before it."""
     return struct.pack(">i", len(body)) + body
 
 
 def request_frame(
     request: Struct, version: int, *, correlation_id: int = 1, client_id: str | None = CLIENT_ID
 ) -> bytes:
-    """A whole request frame as it goes over the wire."""
+    """A whole request frame in its wire format."""
     spec = spec_of(request)
     header = RequestHeader(
         request_api_key=spec.key,
@@ -92,7 +92,7 @@ class Wire:
         return header.correlation_id, spec.response.decode(body[pos:], version)
 
     def ask(self, request: Struct, version: int | None = None) -> Struct:
-        """The response to a request, in its newest version unless told otherwise."""
+        """The response to a request, in the newest version by default."""
         spec = spec_of(request)
         version = spec.max_version if version is None else version
         sent = self.send(request, version)
@@ -101,13 +101,13 @@ class Wire:
         return response
 
     def call(self, request: Struct, answer: type[R], version: int | None = None) -> R:
-        """`ask` for callers that name the class of the response."""
+        """Like `ask`, for callers that give the class of the response."""
         response = self.ask(request, version)
         assert isinstance(response, answer)
         return response
 
     def ends(self) -> bool:
-        """Waits for the broker to close; false if it sends something instead."""
+        """Waits for the broker to close; false if the broker sends data instead."""
         try:
             return self.socket.recv(1) == b""
         except (ConnectionResetError, BrokenPipeError):

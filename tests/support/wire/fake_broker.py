@@ -1,4 +1,4 @@
-"""A broker of a few lines on a real loopback socket, which answers as a test tells it to."""
+"""A minimal broker on a real loopback socket; the test defines its responses."""
 
 import asyncio
 import ssl
@@ -26,9 +26,9 @@ SERVED = [
 
 
 class FakeBroker:
-    """Answers what `handlers` know: a message, raw bytes for the body, or silence for None.
+    """Answers requests with `handlers`: a message, raw bytes for the body, or None for no response.
 
-    `dropped` requests close the connection instead, one each.
+    Each of the `dropped` requests closes the connection instead.
     """
 
     def __init__(self, node_id: int = 1, tls: ssl.SSLContext | None = None) -> None:
@@ -58,7 +58,7 @@ class FakeBroker:
             await self._progress.wait_for(lambda: self.count(key) >= times)
 
     def layout(self, topics: dict[str, list[int]], *others: "FakeBroker") -> MetadataResponse:
-        """These brokers; this one is the controller; topics by the leaders of their partitions."""
+        """Metadata with this broker as the controller; `topics` lists partition leaders."""
         return MetadataResponse(
             controller_id=self.node_id,
             cluster_id="test",

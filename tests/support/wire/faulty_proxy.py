@@ -1,6 +1,6 @@
-"""A bad connection: stands between producers and any Kafka, and fails Produce requests on demand.
+"""A proxy between producers and any Kafka that fails Produce requests on demand.
 
-Addresses in the broker's answers are changed to the link's own, so that clients come back to it.
+It replaces the addresses in the broker's responses by its own, so that clients connect to it again.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ from support.wire.connection import Wire, address_of, frame
 
 LOOPBACK = "127.0.0.1"
 JOIN_S = 10.0
-CORRELATION_ID_AT = 4  # in a request; an answer starts with it
+CORRELATION_ID_AT = 4  # in a request; a response starts with it
 
 
 class Link:
-    """Forwards everything, but for the Produce requests that it was told to fail."""
+    """Forwards all requests, except for the Produce requests that a test wants to fail."""
 
     def __init__(self, bootstrap: str) -> None:
         self.produced_at: list[float] = []
-        """When each Produce request came, by the monotonic clock."""
+        """The arrival time of each Produce request, by the monotonic clock."""
         self._to = address_of(bootstrap)
         with Wire(bootstrap) as wire:
             (node,) = wire.call(MetadataRequest(topics=[]), MetadataResponse).brokers
@@ -54,12 +54,12 @@ class Link:
         return f"{LOOPBACK}:{self.port}"
 
     def refuse(self, *codes: ErrorCode) -> None:
-        """The next Produce requests get these answers, and the broker never sees them."""
+        """The next Produce requests get these error codes and do not reach the broker."""
         with self._lock:
             self._refuse.extend(codes)
 
     def lose_answers(self, count: int) -> None:
-        """The broker serves the next Produce requests; the connection breaks before it says so."""
+        """The broker handles the next Produce requests, but their responses are lost."""
         with self._lock:
             self._lose += count
 
@@ -125,7 +125,7 @@ class Link:
         _end(broker)
 
     def _fail(self, request: bytes, lost: set[int]) -> bytes | None:
-        """Decides what happens to a Produce request: an answer to it, or None to forward it."""
+        """Decides about a Produce request: returns a response, or None to forward it."""
         with self._lock:
             self.produced_at.append(time.monotonic())
             if self._refuse:

@@ -1,4 +1,4 @@
-"""Groups over the wire: a coordinator that is ready, and a stable group of one member."""
+"""Groups over the wire: a ready coordinator, and a stable group with one member."""
 
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.find_coordinator import (
@@ -22,11 +22,11 @@ from support.waiting import wait_for
 from support.wire.connection import Wire
 
 DEADLINE_S = 60.0
-JOIN_AT_ONCE = 3  # the last version of JoinGroup that hands out no member id first
+JOIN_AT_ONCE = 3  # the last version of JoinGroup that does not require a member id
 
 
 def wait_for_coordinator(wire: Wire, group: str) -> None:
-    """Until the internal topic is there and the group's part of it is loaded."""
+    """Waits until the internal topic exists and the group's partition of it is loaded."""
 
     def found() -> bool:
         request = FindCoordinatorRequest(key=group, key_type=0)
@@ -41,8 +41,8 @@ def wait_for_coordinator(wire: Wire, group: str) -> None:
 
 
 def join(wire: Wire, group: str, *topics: str) -> tuple[str, int]:
-    """A new member that reads these topics and leads the group; its id and the generation. It
-    still has to `sync`."""
+    """Adds a new member that reads these topics and leads the group; returns its id and the
+    generation. The caller must then `sync`."""
     request = JoinGroupRequest(
         group_id=group,
         session_timeout_ms=30_000,

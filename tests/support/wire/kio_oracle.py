@@ -1,7 +1,7 @@
-"""kio as a second opinion: our messages as kio's, and kio's bytes for them.
+"""kio as a reference: converts our messages to kio's, and returns kio's bytes for them.
 
-kio must see bytes that we or it wrote and nothing else: its native reader trusts claimed counts and
-takes the process down with it.
+kio must only read bytes that Headrace or kio wrote. Its native reader trusts the counts in the
+input, and wrong ones crash the process.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from support.wire.protocol_values import Maker
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LAST_DATETIME_S = 253_402_300_799
-"""The last second of the year 9999, which is where Python's datetime ends."""
+"""The last second of the year 9999, the end of Python's datetime range."""
 LAST_TIMEDELTA_MS = 2**48
 ERROR_CODES = [int(code) for code in ErrorCode]
 
 
 @cache
 def twin_class(cls: type[Struct], version: int) -> Any:
-    """kio's class for a message of ours, or None where kio does not know the version."""
+    """kio's class for one of our messages; None if kio does not support the version."""
     name = re.sub(r"(Request|Response)$", "", cls.__name__)
     kind = EntityType.data
     if name != cls.__name__:
@@ -51,7 +51,7 @@ def unwrapped(annotation: Any) -> Any:
 
 
 class TwinMaker(Maker):
-    """Makes messages whose values kio's richer types can hold too."""
+    """Generates messages whose values are also valid for kio's richer types."""
 
     def twin_fields(self, twin: Any, present: list[Field]) -> list[Any]:
         fields = list(dataclasses.fields(twin))
@@ -67,7 +67,7 @@ class TwinMaker(Maker):
             case "error_code":
                 return self.rng.choice(ERROR_CODES)
             case "datetime_i64":
-                # kio rounds times through floats; whole seconds survive that.
+                # kio rounds times through floats. Whole seconds stay exact.
                 moment_ms = self.rng.randrange(LAST_DATETIME_S) * 1000
                 if type(None) in getattr(twin_field.type, "__args__", ()):
                     return self.rng.choice((-1, moment_ms))
@@ -78,12 +78,12 @@ class TwinMaker(Maker):
 
 
 def _stem(name: str) -> str:
-    # kio gives times a type instead of a unit in the name.
+    # kio uses types for times instead of units in the names.
     return re.sub(r"_ms$", "", name)
 
 
 def converted(message: Struct, twin: Any, version: int) -> Any:
-    """Our message as kio's."""
+    """Our message, converted to kio's class."""
     present = [field for field in fields_of(type(message)) if field.is_in(version)]
     values = {}
     for field, twin_field in zip(present, dataclasses.fields(twin), strict=True):
@@ -112,14 +112,14 @@ def _converted_value(value: Any, twin_field: Any, version: int) -> Any:
 
 
 def twin_bytes(entity: Any) -> bytes:
-    """What kio writes."""
+    """The bytes that kio writes."""
     out = io.BytesIO()
     entity_writer(type(entity))(out, entity)
     return out.getvalue()
 
 
 def twin_read(twin: Any, data: bytes) -> Any:
-    """What kio reads from bytes that one of the two wrote."""
+    """Lets kio read bytes that Headrace or kio wrote."""
     entity, size = entity_reader(twin)(data, 0)
     assert size == len(data)
     return entity

@@ -1,4 +1,4 @@
-"""The smallest requests of every API and version: what crashes handlers that expect something."""
+"""The smallest requests of every API and version: they crash handlers that expect content."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Random messages: any declared struct, any version, with the values that hurt codecs."""
+"""Random messages: any declared struct, any version, with difficult values for codecs."""
 
 import random
 from typing import Any
@@ -14,7 +14,7 @@ TEXTS = ("", "a", "topic-1", "ä€😀", "x" * 126, "y" * 127, "é" * 64, "z" *
 
 
 def every_message() -> list[type[Struct]]:
-    """All requests and responses, and what consumers put into the group protocol."""
+    """All requests and responses, and the consumers' messages in the group protocol."""
     found: list[type[Struct]] = []
     for spec in APIS.values():
         found += [spec.request, spec.response]
@@ -35,12 +35,12 @@ def every_version() -> list[tuple[type[Struct], int]]:
 
 
 def label(value: object) -> str:
-    """How a message or a version is called in a test's id."""
+    """The name of a message or a version in a test's id."""
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
 class Maker:
-    """Makes random values for one version; a subclass may narrow them."""
+    """Generates random values for one version; a subclass may restrict them."""
 
     def __init__(self, rng: random.Random, version: int) -> None:
         self.rng = rng
@@ -57,7 +57,7 @@ class Maker:
         return made
 
     def twin_fields(self, twin: Any, present: list[Field]) -> list[Any]:
-        """What another implementation says of the same fields; nothing here."""
+        """Another implementation's definitions of the same fields; none here."""
         return [None] * len(present)
 
     def twin_struct(self, twin_field: Any) -> Any:
@@ -65,7 +65,7 @@ class Maker:
         return None
 
     def value(self, field: Field, twin_field: Any) -> Any:
-        """A random value for a field: null, a list or a single one."""
+        """A random value for a field: null, a list or a single value."""
         rng = self.rng
         if field.is_nullable_in(self.version) and rng.random() < 0.25:
             return None

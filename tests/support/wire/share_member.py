@@ -1,4 +1,4 @@
-"""A member of a share group over the raw wire, and the state that a coordinator would start."""
+"""A member of a share group over the raw wire, and the state that a coordinator initializes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -55,11 +55,11 @@ SHARE_KEY = 2
 SET = 0
 
 Said = tuple[int, int, Sequence[int]]
-"""First offset, last offset, types."""
+"""First offset, last offset, acknowledge types."""
 
 
 def set_group_config(wire: Wire, group: str, **configs: str) -> None:
-    """Settings of the group; underscores stand for dots."""
+    """Sets configs of the group; underscores in the names become dots."""
     resource = IncrementalAlterConfigsAlterConfigsResource(
         resource_type=GROUP_RESOURCE,
         resource_name=group,
@@ -84,7 +84,7 @@ def start_state(
     epoch: int = 0,
     partitions: Iterable[int] = (0,),
 ) -> None:
-    """What a group coordinator does when it first assigns the partitions."""
+    """Initializes the state, like a group coordinator when it first assigns the partitions."""
     indexes = list(partitions)
     keys = [SharePartitionKey(group, topic_id, index).coordinator_key for index in indexes]
     found = wire.call(
@@ -118,7 +118,7 @@ def start_state(
 def summary(
     wire: Wire, group: str, topic_id: bytes, index: int = 0
 ) -> ReadShareGroupStateSummaryPartitionResult:
-    """Where the group starts in the partition."""
+    """The group's start offset in the partition."""
     request = ReadShareGroupStateSummaryRequest(
         group_id=group,
         topics=[
@@ -134,7 +134,7 @@ def summary(
 
 @dataclass
 class ShareMember:
-    """Keeps the epoch of a share session on one connection."""
+    """Tracks the epoch of a share session on one connection."""
 
     wire: Wire
     group: str
@@ -156,7 +156,7 @@ class ShareMember:
         min_bytes: int = 1,
         epoch: int | None = None,
     ) -> dict[int, ShareFetchPartitionData]:
-        """One ShareFetch; what the answer says about each partition that it names."""
+        """Sends one ShareFetch; returns the data of each partition in the response."""
         request = self.request(
             *said,
             index=index,
@@ -214,7 +214,7 @@ class ShareMember:
         )
 
     def took(self, response: ShareFetchResponse) -> dict[int, ShareFetchPartitionData]:
-        """Counts the epoch of an answered request."""
+        """Advances the session epoch after a response."""
         if response.error_code == 0:
             self.epoch += 1
         return {
@@ -222,7 +222,7 @@ class ShareMember:
         }
 
     def acquire(self, **options: int | bool) -> list[tuple[int, int, int]]:
-        """What partition 0 gives: first and last offset and the delivery count."""
+        """The acquired ranges of partition 0: first and last offset, and the delivery count."""
         data = self.fetch(**options).get(0)  # type: ignore[arg-type]
         if data is None:
             return []
@@ -232,7 +232,7 @@ class ShareMember:
     def acknowledge(
         self, *said: Said, index: int = 0, renew: bool = False, epoch: int | None = None
     ) -> ShareAcknowledgePartitionData | int:
-        """One ShareAcknowledge; the partition's result, or the error of the whole request."""
+        """Sends one ShareAcknowledge; returns the partition's result, or the top-level error."""
         batches = [
             ShareAcknowledgeAcknowledgementBatch(
                 first_offset=first, last_offset=last, acknowledge_types=list(types)
@@ -265,7 +265,7 @@ class ShareMember:
 
 
 def values(data: ShareFetchPartitionData) -> dict[int, bytes | None]:
-    """The records by offset, also those that were not acquired."""
+    """The records by offset, including those that were not acquired."""
     records = memoryview(bytes(data.records or b""))
     found = {}
     for at, header in headers(records):

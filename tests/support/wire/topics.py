@@ -1,4 +1,4 @@
-"""Creating topics over the raw wire, and what fixtures that make them look like."""
+"""Creates topics over the raw wire; defines the type of fixtures that create topics."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -23,7 +23,7 @@ TIMEOUT_MS = 10_000
 
 
 class MakeTopic(Protocol):
-    """Creates a topic with a name of its own on the shared broker."""
+    """Creates a topic with a unique name on the shared broker."""
 
     def __call__(self, partitions: int = 1, configs: Mapping[str, object] | None = None) -> str: ...
 
@@ -31,7 +31,7 @@ class MakeTopic(Protocol):
 def create_topic(
     wire: Wire, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None
 ) -> None:
-    """Creates a topic and returns when it can be used; fails with the broker's message."""
+    """Creates a topic and returns when it is usable; fails with the broker's message."""
     request = CreateTopicsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[
@@ -48,7 +48,7 @@ def create_topic(
     )
     (result,) = wire.call(request, CreateTopicsResponse).topics
     assert result.error_code == 0, result.error_message
-    # Apache Kafka answers before its broker part has heard from its controller part.
+    # Apache Kafka responds before its broker role has the metadata from its controller role.
     wait_for(lambda: _is_led(wire, name, partitions), f"topic {name} is there")
 
 

@@ -1,4 +1,4 @@
-"""A transactional producer that sends exactly what a test says, in either protocol version."""
+"""A transactional producer that sends exactly the given requests, in either protocol version."""
 
 import uuid
 
@@ -58,7 +58,7 @@ NOT_YET = (
 
 
 class V1:
-    """Kafka's first protocol: the client adds partitions, the epoch stays."""
+    """Kafka's first protocol: the client adds partitions, and the epoch stays the same."""
 
     produce = 10
     end = 3
@@ -67,7 +67,7 @@ class V1:
 
 
 class V2:
-    """KIP-890: writing adds, every end raises the epoch."""
+    """KIP-890: a write adds its partition, and the end of a transaction raises the epoch."""
 
     produce = 12
     end = 5
@@ -79,7 +79,7 @@ Protocol = type[V1] | type[V2]
 
 
 def find_coordinator(wire: Wire, key: str, key_type: int = TRANSACTION_KEY) -> None:
-    """Makes sure that the key has a coordinator that answers."""
+    """Waits until the key has a coordinator that answers."""
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
 
     def found() -> bool:
@@ -90,7 +90,7 @@ def find_coordinator(wire: Wire, key: str, key_type: int = TRANSACTION_KEY) -> N
 
 
 class TransactionalProducer:
-    """One producer; `producer` is its id and epoch, `sequences` where each partition goes on."""
+    """One producer: `producer` is its id and epoch, `sequences` the next sequence per partition."""
 
     def __init__(
         self, wire: Wire, protocol: Protocol = V2, transactional_id: str | None = None
@@ -105,7 +105,7 @@ class TransactionalProducer:
     # --- identity -------------------------------------------------------------------------------
 
     def init(self, *, timeout_ms: int = 60_000) -> "TransactionalProducer":
-        """Takes the id over, after as many tries as it takes."""
+        """Takes over the transactional id, with retries."""
 
         def initialised() -> bool:
             code = self.try_init(timeout_ms=timeout_ms)
@@ -131,7 +131,7 @@ class TransactionalProducer:
     # --- a transaction --------------------------------------------------------------------------
 
     def add(self, *partitions: tuple[str, int], version: int = 3) -> ErrorCode:
-        """The first error, if there is one."""
+        """Adds partitions; returns the first error, if there is one."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer.producer_id,
@@ -152,7 +152,7 @@ class TransactionalProducer:
     def send(
         self, topic: str, *values: bytes, partition: int = 0, version: int | None = None
     ) -> ErrorCode:
-        """One batch, with the next sequence; adds the partition first where clients do that."""
+        """Sends one batch with the next sequence; in V1, adds the partition first."""
         if self.protocol.adds:
             code = self.add((topic, partition))
             if code:
@@ -162,7 +162,7 @@ class TransactionalProducer:
     def send_only(
         self, topic: str, *values: bytes, partition: int = 0, version: int | None = None
     ) -> ErrorCode:
-        """As `send`, without adding the partition."""
+        """Like `send`, without adding the partition."""
         where = (topic, partition)
         sequence = self.sequences.get(where, 0)
         records = batch(
@@ -201,7 +201,7 @@ class TransactionalProducer:
         )
 
     def end(self, *, commit: bool) -> None:
-        """Ends the transaction and goes on with the identity that the answer tells."""
+        """Ends the transaction and takes the identity in the response."""
 
         def ended() -> bool:
             code, producer = self.try_end(commit=commit)
@@ -214,7 +214,7 @@ class TransactionalProducer:
         self.settle()
 
     def settle(self) -> None:
-        """Waits for the markers. Kafka writes them after its answer; here they are mostly there."""
+        """Waits for the markers. Kafka writes them after its response to EndTxn."""
         wait_for(
             lambda: not self.describe().transaction_state.startswith(("Prepare", "Ongoing")),
             "the markers of a transaction",
@@ -259,7 +259,7 @@ class TransactionalProducer:
         (answered,) = self.wire.call(request, TxnOffsetCommitResponse, chosen).topics
         return ErrorCode(answered.partitions[0].error_code)
 
-    # --- what the coordinator says --------------------------------------------------------------
+    # --- the coordinator's state ----------------------------------------------------------------
 
     def describe(self) -> DescribeTransactionsTransactionState:
         request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
@@ -280,13 +280,13 @@ def committed_offset(
         require_stable=stable,
     )
     (group,) = wire.call(request, OffsetFetchResponse, FETCH_STABLE_VERSION).groups
-    if group.error_code:  # as for every partition
+    if group.error_code:  # the error applies to every partition
         return OffsetFetchResponsePartitions(error_code=group.error_code, committed_offset=-1)
     return group.topics[0].partitions[0]
 
 
 def read_committed(wire: Wire, topic: str, *, partition: int = 0) -> list[bytes | None]:
-    """What a consumer with read_committed shows: no aborted record, no marker, nothing open."""
+    """The values that a read_committed consumer gets: no aborted or open records, no markers."""
     data = fetch(wire, fetch_request(topic, partition=partition, isolation_level=READ_COMMITTED))
     aborted = sorted(
         ((one.first_offset, one.producer_id) for one in data.aborted_transactions or ()),

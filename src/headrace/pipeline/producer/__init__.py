@@ -1,4 +1,4 @@
-"""Records into topics, in transactions: all of them or none, each once."""
+"""Writes records to topics in transactions: all of them or none, each once."""
 
 from headrace.pipeline.producer.errors import (
     CommitUncertain,

@@ -1,9 +1,9 @@
-"""Batches of one producer into partitions: in order, each once.
+"""Sends the batches of one producer to partitions: in order, each once.
 
-A partition has one request under way at a time, so that a batch which is sent again cannot overtake
-the one behind it; different partitions do not wait for each other. The leader knows a batch that
-comes twice by its producer id, epoch and sequence. What waits is bounded in bytes: whoever produces
-faster than the cluster takes in has to wait.
+A partition has one request in flight at a time, so a retried batch cannot overtake the next one.
+Different partitions do not wait for each other. The leader recognizes a duplicate batch by its
+producer id, epoch and sequence. The size of waiting batches is bounded: if the caller produces
+faster than the cluster accepts, it has to wait.
 """
 
 import asyncio
@@ -28,24 +28,24 @@ from headrace.records.batch import SEQUENCE_MASK
 from headrace.records.record import Record, build_batch
 
 ALL_IN_SYNC: Final = -1
-BY_NAME: Final = 12  # Produce names topics by their names up to this version, ...
-ADDED_BEFORE: Final = 11  # ... and up to this one partitions are added to a transaction beforehand
+BY_NAME: Final = 12  # Up to this version, Produce identifies topics by name.
+ADDED_BEFORE: Final = 11  # Up to this version, partitions are added to a transaction beforehand.
 RECORD_OVERHEAD_BYTES: Final = 24
 HEADER_OVERHEAD_BYTES: Final = 4
 
 
 class TransactionIdentity(NamedTuple):
-    """Whom the brokers take a batch from. Tasks that share a transaction share it."""
+    """The identity with which batches are written. Tasks that share a transaction share it."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     implicit: bool
-    """Whether writing to a partition makes it part of the transaction (KIP-890)."""
+    """Whether a write to a partition adds it to the transaction (KIP-890)."""
 
 
 def size_of(record: Record) -> int:
-    """About the bytes that a record takes in a batch."""
+    """The approximate size of a record in a batch."""
     size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
         size += HEADER_OVERHEAD_BYTES + len(name) + len(value or b"")
@@ -53,7 +53,7 @@ def size_of(record: Record) -> int:
 
 
 class Filling:
-    """The records of the batch that a partition gets next, numbered from 0."""
+    """The records of a partition's next batch, numbered from 0."""
 
     __slots__ = ("_records", "_size")
 
@@ -102,7 +102,7 @@ def transactional_batch(
 
 
 class Appender:
-    """Lives on one event loop; after a failure it takes nothing more."""
+    """Runs on one event loop; after a failure it accepts no more batches."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Appender:
         self._failed: BaseException | None = None
 
     async def put(self, partition: TopicPartition, batch: bytes) -> None:
-        """Takes a batch, as soon as there is room; raises what an earlier one met."""
+        """Adds a batch as soon as there is room; raises the error of an earlier batch."""
         async with self._less:
             await self._less.wait_for(
                 lambda: self._failed is not None or self._bytes < self._settings.buffer_bytes
@@ -134,13 +134,13 @@ class Appender:
             self._lanes[partition] = asyncio.create_task(self._drain(partition))
 
     async def flush(self) -> None:
-        """Returns when everything is acknowledged; raises if something was not."""
+        """Returns when all batches are acknowledged; raises if one failed."""
         while self._lanes:
             await asyncio.wait(list(self._lanes.values()))
         self.check()
 
     async def stop(self) -> None:
-        """Gives up on what is under way."""
+        """Drops the batches that are in flight."""
         lanes = list(self._lanes.values())
         for lane in lanes:
             lane.cancel()

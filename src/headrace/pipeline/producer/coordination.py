@@ -1,8 +1,8 @@
-"""What a transaction's coordinators are asked: to begin, to take in partitions and offsets, to end.
+"""Requests to a transaction's coordinators: begin, add partitions and offsets, end.
 
-Brokers with `transaction.version` 2 (KIP-890) add partitions as they are written to and raise the
-epoch with every transaction, so that a request which comes late meets a closed door. With older
-ones, partitions and groups are added beforehand.
+Brokers with `transaction.version` 2 (KIP-890) add partitions when they are written to and raise the
+epoch with every transaction, so they reject a request that comes late. With older brokers,
+partitions and groups are added beforehand.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ IMPLICIT_END: Final = 5
 
 
 class Coordination:
-    """The coordinators' side of one transactional id; lives on one event loop."""
+    """The coordinator requests of one transactional id; runs on one event loop."""
 
     def __init__(
         self, client: ClusterClient, settings: ProducerSettings, transactional_id: str
@@ -76,11 +76,11 @@ class Coordination:
         self._joining = asyncio.Lock()
 
     async def init(self) -> TransactionIdentity:
-        """Takes the transactional id; returns when earlier transactions of it have ended."""
+        """Takes over the transactional id; returns when its earlier transactions have ended."""
         self._joined.clear()
         answer = await self._init(self._timeout_ms)
         while answer.error_code == TOO_LONG and self._timeout_ms > SHORTEST_TIMEOUT_MS:
-            # Brokers that allow less do not say how much.
+            # Brokers with a lower limit do not return the limit.
             self._timeout_ms //= 3
             answer = await self._init(self._timeout_ms)
         if answer.error_code:
@@ -110,7 +110,7 @@ class Coordination:
     async def add_partitions(
         self, identity: TransactionIdentity, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Makes partitions part of the transaction, where writing to them does not."""
+        """Adds partitions to the transaction, if writing to them does not add them."""
         wanted = list(dict.fromkeys(partitions))
         async with self._joining:
             topics: dict[str, list[int]] = {}
@@ -147,7 +147,7 @@ class Coordination:
     ) -> None:
         what = f"{self._id}: the offsets of group {group}"
         if not identity.implicit:
-            # A cluster that has had no group yet makes its coordinator when it is looked for.
+            # The first lookup in a cluster without groups creates the group coordinator.
             await self._ask(
                 OffsetFetchRequest(group_id=group, topics=[]),
                 OffsetFetchResponse,
@@ -224,7 +224,7 @@ class Coordination:
         }
 
     async def commit(self, identity: TransactionIdentity) -> TransactionIdentity:
-        """Ends the transaction; who writes the next one. Raises `CommitUncertain`."""
+        """Ends the transaction; returns the next identity. Raises `CommitUncertain`."""
         try:
             answer = await self._ask(
                 EndTxnRequest(
@@ -254,7 +254,7 @@ class Coordination:
         at_most: int | None = None,
         code_of: Callable[[R], int] | None = None,
     ) -> R:
-        """Asks the transaction's coordinator, or `to`, until it can say yes or no."""
+        """Sends a request to the transaction's coordinator, or `to`, until the answer is final."""
         try:
             return await self._client.send(
                 request,
@@ -292,7 +292,7 @@ def _positions_code(answer: OffsetFetchResponse) -> int:
 
 
 def _worst(codes: list[int]) -> int:
-    """The first code that is final, else the first that is not; those not tried say nothing."""
+    """The first final code, else the first retriable one; OPERATION_NOT_ATTEMPTED is ignored."""
     said = [code for code in codes if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED]
     final = [code for code in said if not code_of_number(code).retriable]
     return next(iter(final or said), 0)

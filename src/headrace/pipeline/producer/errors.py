@@ -1,4 +1,4 @@
-"""Why a transaction could not go on, and what to do about it."""
+"""The reasons why a transaction failed, and what to do about them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,23 +36,23 @@ _ADVICE: Final[Mapping[ErrorCode, str]] = {
 
 
 class ProducerFailed(Exception):
-    """The transaction cannot be completed; nothing of it will be seen by readers."""
+    """The transaction cannot be completed; readers will not see any part of it."""
 
 
 class ProducerFenced(ProducerFailed):
-    """Somebody else has taken the transactional id, or the broker gave up on this producer."""
+    """Another producer has taken over the transactional id, or the broker fenced this one."""
 
 
 class CommitUncertain(ProducerFailed):
-    """The answer to a commit did not come: only the marker in the cluster knows how it ended."""
+    """The commit got no answer: only the marker in the log shows how the transaction ended."""
 
 
 class NotAcknowledged(ProducerFailed):
-    """The brokers did not answer, or could not take records, for as long as was allowed."""
+    """The brokers did not answer, or did not accept records, before the timeout."""
 
 
 class TriedAgain(ProducerFailed):
-    """A task was run again in a transaction that it had begun to write in: all must be redone."""
+    """A task ran again after it had written in the transaction: the whole batch must be redone."""
 
 
 _NAMED: Final[Mapping[str, type[ProducerFailed]]] = {
@@ -61,12 +61,12 @@ _NAMED: Final[Mapping[str, type[ProducerFailed]]] = {
 
 
 def failure_named(name: str, message: str) -> ProducerFailed:
-    """An error that came as text, from another process."""
+    """Rebuilds an error from the text that another process sent."""
     return _NAMED.get(name, ProducerFailed)(message)
 
 
 def failure(code: ErrorCode, what: str) -> ProducerFailed:
-    """The error that a code means for the transaction."""
+    """The exception for a broker error code."""
     if code in _FENCED:
         return ProducerFenced(
             f"{what}: {code.name}. Another run writes with the same transactional id, or this one "

@@ -14,7 +14,7 @@ BROKER_DEFAULT: Final = -1
 METADATA_ATTEMPTS: Final = 50
 PAUSE_S: Final = 0.1
 DEAD_LETTER_CONFIGS: Final[Mapping[str, str]] = {
-    # Dead letters wait for a person, so retention must not delete them.
+    # Dead letters must stay until a person reads them, so retention must not delete them.
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     # With its headers, a dead letter is larger than its record. The broker's limit for a request

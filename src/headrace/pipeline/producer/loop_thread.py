@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for callers that wait; `close` ends what is still running."""
+    """Runs coroutines for callers that wait; `close` cancels those that are still running."""
 
     def __init__(self, name: str) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -21,7 +21,7 @@ class LoopThread:
         self._ready.wait()
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """The result of `work`, which bounds its own time."""
+        """The result of `work`, which must have its own timeout."""
         if self._loop is None:
             work.close()
             raise RuntimeError("the producer is closed")

@@ -1,8 +1,8 @@
 """Finds out from the partitions of a transaction whether it was committed.
 
-It is used if no other state has the outcome. After the end that a partition had before the
-transaction began, the first records of its producer belong to the transaction. The producer's next
-control record says how the transaction ended.
+It is used if the outcome is not stored elsewhere. The search begins at the end offset that a
+partition had before the transaction began. The first records of the producer after it belong to the
+transaction. The producer's next control record shows how the transaction ended.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class TransactionOutcome(Enum):
 async def ends_of(
     client: ClusterClient, topic: str, partitions: int, timeout_s: float
 ) -> dict[TopicPartition, int]:
-    """Where the partitions end now, whatever is open in them."""
+    """The current end offsets of the partitions, including open transactions."""
     wanted = [TopicPartition(topic, index) for index in range(partitions)]
     return await _offsets(client, dict.fromkeys(wanted, LATEST), timeout_s)
 
@@ -52,10 +52,10 @@ async def ends_of(
 async def was_committed(
     client: ClusterClient, producer_id: int, starts: Mapping[TopicPartition, int], timeout_s: float
 ) -> bool:
-    """Whether the producer's first transaction behind `starts` was; it must have ended.
+    """Whether the producer's first transaction after `starts` was committed; it must have ended.
 
-    False for one that has written nothing. Raises `ProducerFailed` if records that would tell are
-    gone.
+    False for a transaction without records. Raises `ProducerFailed` if the records that show the
+    outcome were deleted.
     """
     first = await _offsets(client, dict.fromkeys(starts, EARLIEST), timeout_s)
     end = await _offsets(client, dict.fromkeys(starts, LATEST), timeout_s, read_committed=True)

@@ -1,4 +1,4 @@
-"""How to reach a cluster and how to write to it, from settings by Kafka's names. Pure."""
+"""The settings for writing to a cluster, by Kafka's names. Pure."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -12,28 +12,28 @@ CODECS: Final = {codec.name.lower(): codec for codec in Codec}
 
 
 class BadSetting(ValueError):
-    """A client setting that a person must correct."""
+    """An invalid client setting."""
 
 
 class ProducerSettings(NamedTuple):
-    """A producer's settings; sizes bound what it holds in memory."""
+    """A producer's settings. The sizes limit its memory."""
 
     bootstrap_servers: str
     security: Security = PLAINTEXT
     client_id: str = "headrace-pipeline"
     codec: Codec = Codec.ZSTD
     batch_bytes: int = 512 << 10
-    """Uncompressed size of a batch; a larger record travels alone."""
+    """The uncompressed size of a batch. A larger record is sent in its own batch."""
     buffer_bytes: int = 32 << 20
-    """Batches that may be under way at a time."""
+    """The largest number of batches in flight."""
     request_timeout_s: float = 30.0
     delivery_timeout_s: float = 120.0
-    """How long one request may be tried again."""
+    """The timeout for one request with all its retries."""
     transaction_timeout_ms: int = 900_000
-    """What brokers allow at most, unless they were told otherwise."""
+    """The brokers' default for the largest timeout that they allow."""
 
     def reading(self) -> ReadSettings:
-        """The same cluster for a reader of whole records."""
+        """Settings for reading whole records from the same cluster."""
         return ReadSettings(
             self.bootstrap_servers,
             security=self.security,
@@ -43,7 +43,7 @@ class ProducerSettings(NamedTuple):
 
 
 def producer_settings(kafka: Mapping[str, str]) -> ProducerSettings:
-    """Settings by Kafka's names; those that mean nothing to a producer are left alone."""
+    """Reads settings by Kafka's names; ignores settings that do not apply to a producer."""
     servers = kafka.get("bootstrap.servers", "").strip()
     if not servers:
         raise BadSetting("bootstrap.servers is missing, e.g. localhost:9092")

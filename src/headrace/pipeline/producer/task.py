@@ -1,7 +1,7 @@
-"""A task's share of a transaction that the driver has begun and will end.
+"""A task's part of a transaction that the driver begins and ends.
 
-The task writes with the driver's producer id and epoch, in partitions that no other task writes to,
-so its sequence numbers begin with 0. It can neither commit nor abort.
+The task writes with the driver's producer id and epoch. No other task writes to its partitions, so
+its sequence numbers begin with 0. It can neither commit nor abort.
 """
 
 from random import SystemRandom
@@ -17,7 +17,7 @@ from headrace.pipeline.producer.writer import RecordWriter
 
 
 class TaskProducer:
-    """A context manager; `writer.flush` is what says that everything is in the log."""
+    """A context manager. After `writer.flush` returns, all records are in the log."""
 
     def __init__(self, settings: ProducerSettings, identity: TransactionIdentity) -> None:
         self._thread = LoopThread(f"producer {identity.transactional_id}")

@@ -1,10 +1,11 @@
-"""A producer whose transactions hold records and a group's offsets: all of it, or nothing.
+"""A producer whose transactions contain records and a group's offsets, atomically.
 
-`init` takes the transactional id: whoever had it before can write no more, and what it left open is
-aborted. From then on `produce`, `send_offsets` and `commit` make a transaction. After an error the
-transaction is lost; `abort` ends it and makes the producer usable again.
+`init` takes over the transactional id. The previous producer with this id can no longer write, and
+its open transaction is aborted. After that, `produce`, `send_offsets` and `commit` make a
+transaction. After an error the transaction is lost; `abort` ends it and makes the producer usable
+again.
 
-Tasks may write in the transaction, too: `begin` says as whom.
+Tasks may also write in the transaction: `begin` returns the identity that they use.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 
 class TransactionalProducer:
-    """Blocking; for one thread. A context manager that closes it, which commits nothing."""
+    """Blocking; for one thread. As a context manager, it closes the producer without a commit."""
 
     def __init__(self, settings: ProducerSettings, transactional_id: str) -> None:
         self.transactional_id = transactional_id
@@ -51,7 +52,7 @@ class TransactionalProducer:
         self.close()
 
     def close(self) -> None:
-        """An open transaction stays open until the next `init`, or until it times out."""
+        """Closes it. An open transaction stays open until the next `init` or its timeout."""
         try:
             if self._writer is not None:
                 self._writer.stop()
@@ -61,29 +62,29 @@ class TransactionalProducer:
 
     @property
     def identity(self) -> TransactionIdentity:
-        """As whom the transaction is written; raises before `init`."""
+        """The identity that writes the transaction; raises before `init`."""
         if self._identity is None:
             raise ProducerFailed(f"{self.transactional_id}: init comes first")
         return self._identity
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction was begun and has not ended."""
+        """Whether a transaction has begun and has not ended."""
         return self._open
 
     def init(self) -> None:
-        """Takes the transactional id; returns when earlier transactions of it have ended."""
+        """Takes over the transactional id; returns when its earlier transactions have ended."""
         if self._writer is not None:
             self._writer.stop()
         self._identity = self._writer = None
         self._ready(self._thread.run(self._coordination.init()), Sequences())
 
     def begin(self, partitions: Iterable[TopicPartition]) -> TransactionIdentity:
-        """A transaction in which tasks write to these partitions, each partition by one task.
+        """Begins a transaction in which tasks write to these partitions, one task to each.
 
-        Their sequences begin with 0, so the epoch must be new: brokers of the second protocol give
-        one with every transaction, of others it is asked for, which also shuts out a task that is
-        left over from the transaction before.
+        The tasks' sequence numbers begin with 0, so the epoch must be new. Brokers with the second
+        protocol raise the epoch in every transaction. Other brokers raise it on request, which also
+        fences a remaining task of the previous transaction.
         """
         if self._open or not self.identity.implicit:
             self.init()
@@ -100,10 +101,11 @@ class TransactionalProducer:
         *,
         batch_bytes: int | None = None,
     ) -> None:
-        """Hands over records of the open transaction; offsets in them mean nothing.
+        """Adds records to the open transaction; the offsets in the records are ignored.
 
-        They travel when a batch is full, and with `commit`; an error may come with a later call.
-        Memory is bounded: `records` may be a generator of any length.
+        The producer sends a batch when it is full, and the rest with `commit`. So a later call may
+        raise the error of an earlier one. Memory is bounded: `records` may be a generator of any
+        length.
         """
         self._begun()
         self._writing().write(TopicPartition(topic, partition), records, batch_bytes)
@@ -111,7 +113,7 @@ class TransactionalProducer:
     def send_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
     ) -> None:
-        """Makes a group's positions part of the transaction."""
+        """Adds a group's positions to the transaction."""
         identity = self._begun()
         self._thread.run(self._coordination.send_offsets(identity, group, offsets, metadata))
 
@@ -124,7 +126,8 @@ class TransactionalProducer:
     def commit(self) -> None:
         """Makes the transaction visible, once all its records are acknowledged.
 
-        After `CommitUncertain`, `init` and look at what the transaction would have changed.
+        After `CommitUncertain`, call `init` and check the records and offsets that the transaction
+        would have written.
         """
         if not self._open:
             return
@@ -135,13 +138,13 @@ class TransactionalProducer:
         self._ready(renewed, writer.sequences if same else Sequences())
 
     def abort(self) -> None:
-        """Drops the open transaction, if there is one."""
+        """Aborts the open transaction, if there is one."""
         if self._open:
-            # Taking the id anew ends whatever state the transaction is in, and its sequences.
+            # Taking over the id again ends the transaction in any state, and resets its sequences.
             self.init()
 
     def call(self, ask: Callable[[ClusterClient], Coroutine[object, object, T]]) -> T:
-        """Asks something else over this producer's connections; raises `ClientError`."""
+        """Runs another request over this producer's connections; raises `ClientError`."""
         return self._thread.run(ask(self._client))
 
     def _begun(self) -> TransactionIdentity:

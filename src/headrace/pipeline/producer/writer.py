@@ -1,7 +1,7 @@
-"""Records of one transaction on their way into partitions, batch by batch.
+"""Writes the records of one transaction to partitions, in batches.
 
-Batches are built where the records come from and sent by the `Appender`; sequence numbers follow
-one another in each partition. Memory is bounded by the settings, however many records there are.
+The caller's thread builds the batches and the `Appender` sends them. Sequence numbers are
+consecutive in each partition. The settings bound the memory for any number of records.
 """
 
 from collections.abc import Iterable
@@ -40,9 +40,9 @@ class RecordWriter:
     def write(
         self, into: TopicPartition, records: Iterable[Record], batch_bytes: int | None = None
     ) -> None:
-        """Takes records, which travel when a batch is full; raises what an earlier one met.
+        """Adds records and sends each full batch; raises the error of an earlier batch.
 
-        `batch_bytes`: for a topic that takes less than the settings say.
+        `batch_bytes`: for a topic whose batches must be smaller than in the settings.
         """
         filling = self._filling.setdefault(into, Filling())
         most = min(batch_bytes or self._settings.batch_bytes, self._settings.batch_bytes)
@@ -58,7 +58,7 @@ class RecordWriter:
         self._thread.run(self._appender.flush())
 
     def stop(self) -> None:
-        """Gives up on what is under way."""
+        """Drops the batches that are in flight."""
         self._thread.run(self._appender.stop())
 
     def _send(self, into: TopicPartition, filling: Filling) -> None:

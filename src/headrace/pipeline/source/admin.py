@@ -1,7 +1,7 @@
-"""What a pipeline asks a cluster beside records: topics, bounds, times, a group's positions.
+"""Cluster queries of a pipeline: topics, log bounds, offsets for times, a group's positions.
 
-Every call opens a client of its own and closes it: a driver asks a few times a minute, and nothing
-is left open in a process that may be killed at any time.
+Every call opens its own client and closes it. A driver makes only a few calls a minute, and its
+process may be killed at any time, so no connection stays open.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ NO_RECORD: Final = -1
 
 
 class TopicLayout(NamedTuple):
-    """A topic as it is now; another id under the same name is another topic."""
+    """A topic as it is now. The same name with another id is another topic."""
 
     topic_id: bytes
     partitions: tuple[int, ...]
 
 
 class LogAdmin:
-    """Questions to one cluster, answered before the call returns; raises `ReadFailed`."""
+    """Blocking queries to one cluster; each call raises `ReadFailed` on failure."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
 
     def check_connection(self) -> None:
-        """Asks any broker for the cluster's brokers."""
+        """Asks any broker for the list of brokers."""
 
         async def ask(client: ClusterClient) -> None:
             await client.refresh([], timeout_s=self._settings.api_timeout_s)
@@ -46,7 +46,7 @@ class LogAdmin:
         self._ask(ask)
 
     def topics(self, chosen: Callable[[str], bool]) -> dict[str, TopicLayout]:
-        """The topics whose names are chosen, without internal ones."""
+        """The topics whose names `chosen` accepts, without internal topics."""
 
         async def ask(client: ClusterClient) -> dict[str, TopicLayout]:
             listed = await list_topics(client, timeout_s=self._settings.api_timeout_s)
@@ -62,11 +62,11 @@ class LogAdmin:
         return self._at(dict.fromkeys(partitions, client_offsets.EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The end that a reader can reach: for committed data, before open transactions."""
+        """The end that a reader can reach; for committed data, it is before open transactions."""
         return self._at(dict.fromkeys(partitions, client_offsets.LATEST))
 
     def at_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first record that is at least so new; `NO_RECORD` where there is none."""
+        """The first offset at or after each time; `NO_RECORD` if there is none."""
         return self._at(times_ms)
 
     def committed(self, group: str) -> dict[TopicPartition, client_offsets.CommittedOffset]:
@@ -77,7 +77,7 @@ class LogAdmin:
         )
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Stores positions for every tool to see; the group has no members."""
+        """Stores the group's positions for other tools to see; the group has no members."""
         refused = self._ask(
             lambda client: client_offsets.commit_offsets(
                 client, group, offsets, timeout_s=self._settings.api_timeout_s
@@ -88,7 +88,7 @@ class LogAdmin:
                 raise ReadFailed(f"group {group} cannot commit {partition}: {refusal}")
 
     def topic_config(self, topic: str, name: str) -> str | None:
-        """A setting of the topic; None where it has none, or this user may not know."""
+        """A topic setting; None if it is not set or this user may not read it."""
         resource = Resource(ResourceKind.TOPIC, topic)
         found = self._ask(
             lambda client: describe_configs(

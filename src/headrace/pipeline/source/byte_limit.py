@@ -10,17 +10,17 @@ class RecordsTooLarge(Exception):
 
 
 class ByteLimit(NamedTuple):
-    """The number of records that are taken at a time, and their largest size. Picklable."""
+    """The number of records in a group, and the group's largest size. Picklable."""
 
     records: int
     size_bytes: int
 
 
 class ByteLimitWatch:
-    """Counts the bytes of a task's chunks, one after the other.
+    """Counts the bytes of a task's chunks in order.
 
-    The count restarts after as many records as are taken at a time. A group of that many records
-    overlaps at most two counts, so its size is at most twice the limit, or two chunks.
+    The count restarts after the number of records in a group. A group overlaps at most two counts,
+    so its size is at most twice the limit, or two chunks.
     """
 
     def __init__(self, bound: ByteLimit) -> None:
@@ -28,12 +28,12 @@ class ByteLimitWatch:
         self._records = self._bytes = 0
 
     def look(self, chunk: RecordArrays) -> None:
-        """Raises `RecordsTooLarge`."""
+        """Adds a chunk to the count; raises `RecordsTooLarge` if the limit is exceeded."""
         if self._records >= self._bound.records:
             self._records = self._bytes = 0
         self._records += len(chunk)
-        self._bytes += chunk.key_bytes + chunk.value_bytes  # those of headers among them
-        # Of a chunk of many small records only a part is taken at a time.
+        self._bytes += chunk.key_bytes + chunk.value_bytes  # includes headers
+        # If the chunk has many small records, a group is only part of it.
         part = min(1.0, self._bound.records / max(1, self._records))
         if self._bytes * part > self._bound.size_bytes:
             raise RecordsTooLarge(

@@ -1,10 +1,10 @@
 """Spark's side of the source: a data source with a batch reader and a stream reader.
 
-Spark pickles the readers and sends them to its workers, so they carry options and nothing that is
-open. Offsets and partitions are asked for on the driver; only `read` runs in tasks.
+Spark pickles the readers and sends them to its workers. So the readers contain only options, and
+no open resources. Offsets and partitions are computed on the driver; only `read` runs in tasks.
 
-Spark starts a new Python process on the driver for each streaming query and waits for it. What only
-tasks need is therefore imported there.
+Spark starts a new Python process on the driver for each streaming query and waits for it.
+Therefore, modules that only tasks need are imported in the tasks.
 """
 
 import gc
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from headrace.records.arrow.columns import RecordArrays
 
 Position = dict[str, dict[str, int]]
-BEGINNING = "."  # beside the topics: no topic has this name
 """Offsets by topic and partition, as Spark keeps them in its checkpoint."""
+BEGINNING = "."  # a key beside the topics; no topic can have this name
 
 
 class Task(InputPartition):
-    """What one task reads, range after range."""
+    """The offset ranges that one task reads, in order."""
 
     def __init__(self, wanted: tuple[OffsetRange, ...]) -> None:
         super().__init__(tuple(map(tuple, wanted)))
@@ -80,7 +80,7 @@ class HeadraceSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """From the starting to the ending offsets, both taken when the read is planned."""
+    """Reads from the starting to the ending offsets. Both are fixed when the read is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -88,7 +88,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         admin = LogAdmin(self._options.read)
         planned = tasks(batch_ranges(admin, self._options), self._options)
-        # Spark calls `read(None)` where there are no partitions.
+        # Spark calls `read(None)` if there are no partitions.
         return [Task(each) for each in planned] or [Task(())]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -106,8 +106,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: dict[TopicPartition, int] | None = None
 
     def initialOffset(self) -> Position:  # noqa: N802
-        """One answer for a query: Spark asks again when it plans the first batch, and what came
-        between two answers would not be read."""
+        """Returns the same answer for the whole query.
+
+        Spark asks again when it plans the first batch. With a different answer, the records between
+        the two offsets would not be read.
+        """
         if self._initial is None:
             admin = LogAdmin(self._options.read)
             partitions = find_partitions(admin, self._options)
@@ -139,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return position
 
     def reportLatestOffset(self) -> Position | None:  # noqa: N802
-        """For the query's progress: the end as it was when a batch was last planned."""
+        """For the query's progress: the end offsets when the last batch was planned."""
         return None if self._seen is None else to_position(self._seen)
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
@@ -162,10 +165,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(partition.wanted, self._options)
 
     def commit(self, end: Position) -> None:
-        """Spark keeps the position itself."""
+        """Does nothing: Spark stores the position itself."""
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Does nothing: the reader has no open resources."""
 
     def _latest(self) -> dict[TopicPartition, int]:
         admin = LogAdmin(self._options.read)
@@ -190,10 +193,10 @@ def from_position(position: Position) -> dict[TopicPartition, int]:
 
 
 def _beginning(end: Position) -> dict[TopicPartition, int] | None:
-    """Where the query's first batch begins, if this is its end.
+    """Where the query's first batch begins, if `end` is the end of that batch.
 
-    Spark notes where a batch ends; where the first one begins it asks again after a crash, and the
-    latest offset is another one then.
+    Spark stores only the end of a batch. After a crash, it asks again for the beginning of the
+    first batch, and the latest offset has changed by then.
     """
     noted = end.get(BEGINNING)
     if noted is None:
@@ -210,7 +213,7 @@ def _read(wanted: tuple[OffsetRange, ...], options: SourceOptions) -> "Iterator[
 def records_of(
     wanted: tuple[OffsetRange, ...], options: SourceOptions
 ) -> "Iterator[tuple[TopicPartition, RecordArrays]]":
-    """What a task reads, in a worker that is set up for it."""
+    """The records that a task reads. Prepares the worker process first."""
     if not wanted:
         return
     from headrace.pipeline.source.record_reader import read_ranges
@@ -223,19 +226,19 @@ def records_of(
 
 @cache
 def _keep_pages() -> None:
-    """Once in a worker's life: a chunk takes the memory of the one before it.
+    """Runs once in each worker process: a chunk reuses the memory of the chunk before it.
 
-    Given back to the kernel each time, as glibc does with blocks of megabytes, pages cost a quarter
-    of a reader's processor time.
+    By default, glibc returns blocks of several megabytes to the kernel each time. Getting the pages
+    back takes a quarter of a reader's CPU time.
     """
     keep_freed_memory()
 
 
 @cache
 def _settle() -> None:
-    """Once in a worker's life, when a first chunk is decoded and so all is loaded that it needs.
+    """Runs once in each worker process, after the first chunk is decoded and all code is loaded.
 
-    Spark's worker looks for unreachable objects after each task. With the decoder's compiler loaded
-    there are 160,000 to look through, 70 ms of it, and they are there to stay.
+    Spark's worker runs the garbage collector after each task. With the decoder's compiler loaded,
+    the collector visits 160,000 objects, which takes 70 ms. These objects are never freed.
     """
     gc.freeze()

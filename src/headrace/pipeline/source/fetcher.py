@@ -1,9 +1,9 @@
-"""One partition's bytes, in order, wherever its leader goes.
+"""Fetches the bytes of one partition in order, and follows its leader.
 
-What a fetch brings back is trusted only as far as it goes. An empty answer is no proof that there
-is nothing: a quota may hold the answer back (it names no partition then), a leader may point to a
-replica that is nearer, a new leader may not know yet how much of its log is committed. Each of them
-would be a gap if it were taken for the end.
+An empty answer does not prove that the partition has no more records. A quota may delay the data
+(the response then contains no partition). A leader may point to a nearer replica. A new leader may
+not know yet how much of its log is committed. If the fetcher took one of these answers for the end,
+it would leave a gap.
 """
 
 import asyncio
@@ -31,17 +31,18 @@ FETCH_BY_NAME: Final = 12
 READ_COMMITTED: Final = 1
 LONGEST_PAUSE_S: Final = 1.0
 EMPTY_ANSWERS: Final = 3
-"""So many in a row, each after `max_wait_ms`, and the rest of the range was compacted away."""
+"""After this number of empty answers in a row, each after `max_wait_ms`, the fetcher concludes that
+compaction has removed the rest of the range."""
 
 
 class Chunk(NamedTuple):
-    """Batches as they came, with what a reader of committed records must leave out."""
+    """Batches as fetched, and the aborted transactions that a reader of committed data skips."""
 
     data: memoryview
     aborted: tuple[Aborted, ...] | None
     start: int
     end: int
-    """Behind the last batch: where the next chunk begins."""
+    """The offset after the last batch, where the next chunk begins."""
 
 
 class _Placed(NamedTuple):
@@ -50,7 +51,7 @@ class _Placed(NamedTuple):
 
 
 class Fetcher:
-    """Reads one range on; raises `ReadFailed` when the time for one answer is over."""
+    """Reads one range; raises `ReadFailed` after the timeout for one answer."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Fetcher:
         self._empty = 0
 
     async def fetch(self, offset: int) -> tuple[Chunk | None, int]:
-        """The chunk that begins at the offset, if it came, and where to read on."""
+        """The chunk that begins at the offset, if one came, and the next offset to read."""
         try:
             return await self._fetch(offset)
         except DataLost:
@@ -113,7 +114,7 @@ class Fetcher:
         return await self._send(offset, ToLeader(self._wanted.topic, self._wanted.partition))
 
     def _stay_with_the_leader(self) -> None:
-        """A replica that fails, or is behind, is not worth another try in one range."""
+        """Stops using a replica that fails or lags, for the rest of the range."""
         self._replica = None
         self._rack = ""
 
@@ -151,11 +152,11 @@ class Fetcher:
         )
 
     def _end_of(self, records: memoryview, offset: int, high_watermark: int) -> int:
-        """Where the batches end, if they follow each other as those of a log do.
+        """The offset after the last batch; checks that the batches are in log order.
 
-        Base offsets are not covered by the checksum: one that is damaged would be a gap, or
-        records under offsets that are not theirs. What else is wrong with a batch the decoder finds
-        out; here it only must not lead astray.
+        The checksum does not cover base offsets. A damaged base offset would cause a gap, or wrong
+        offsets for records. The decoder finds all other damage; this check only ensures correct
+        offsets.
         """
         end, before = offset, None
         try:
@@ -163,7 +164,7 @@ class Fetcher:
                 first = header.base_offset
                 lowest = 0 if before is None else end
                 if before is not None and first < end and _is_damaged(records, *before):
-                    lowest = before.header.base_offset + 1  # its length is what is wrong
+                    lowest = before.header.base_offset + 1  # its length is wrong
                 if not lowest <= first < high_watermark:
                     raise CorruptBatch(
                         f"a batch that begins at offset {first} is damaged: the log goes from "
@@ -179,7 +180,7 @@ class Fetcher:
         return max(end, offset)
 
     async def _nothing(self, data: FetchPartitionData, offset: int) -> int:
-        """Where to read on after an answer without records."""
+        """The next offset to read after an answer without records."""
         wanted = self._wanted
         if data.high_watermark < wanted.end:
             if self._replica is not None:
@@ -193,10 +194,10 @@ class Fetcher:
         return offset if self._empty < EMPTY_ANSWERS else wanted.end
 
     async def _check_end(self) -> None:
-        """Raises `DataLost` if the log is shorter than it was.
+        """Raises `DataLost` if the log is shorter than before.
 
-        A leader that was just elected learns from its followers how much is committed; until then
-        a fetch shows less than there was, and ListOffsets refuses to answer (KIP-207).
+        A newly elected leader learns from its followers how much is committed. Until then, a fetch
+        returns less than before, and ListOffsets returns an error (KIP-207).
         """
         end = await self._bound(LATEST)
         if end < self._wanted.end:
@@ -207,7 +208,7 @@ class Fetcher:
             )
 
     async def _behind_the_gap(self, offset: int) -> int:
-        """The next offset that is there, or the end of the range."""
+        """The next offset that exists, or the end of the range."""
         first = await self._bound(EARLIEST)
         return min(first, self._wanted.end) if first > offset else self._wanted.end
 
@@ -250,7 +251,7 @@ def _is_damaged(records: memoryview, pos: int, header: BatchHeader) -> bool:
 
 
 def _partition(answer: FetchResponse) -> FetchPartitionData | None:
-    """None when a quota holds back the answer."""
+    """None if a quota delays the data."""
     return answer.responses[0].partitions[0] if answer.responses else None
 
 

@@ -1,8 +1,8 @@
 """The options of `format("headrace")`: those of Spark's own Kafka source, checked. Pure.
 
-People switch by changing the format's name, so names, defaults and meanings are Spark's. What
-differs is said where it differs: a new partition is read from its first offset, and readers see
-committed records only unless they ask otherwise.
+Users switch by changing the format's name, so names, defaults and meanings are Spark's. There are
+two differences: a new partition is read from its first offset, and by default readers see committed
+records only.
 """
 
 import re
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 KAFKA: Final = "kafka."
 DAMAGE: Final = "headrace.damage"
-"""The runner's own: a column `damage`, and a row for each batch that is damaged."""
+"""Only for the runner: adds a column `damage`, and a row for each damaged batch."""
 CHOICES: Final = ("subscribe", "subscribepattern", "assign", "headrace.ranges")
 KNOWN: Final = {
     name.lower(): name
@@ -53,7 +53,7 @@ KNOWN: Final = {
         DAMAGE,
     )
 }
-# Options of Spark's source that change how it works inside and mean nothing here.
+# Options for internals of Spark's source. They have no effect here.
 WITHOUT_MEANING: Final = frozenset(
     {
         "groupidprefix",
@@ -68,7 +68,7 @@ WITHOUT_MEANING: Final = frozenset(
 
 
 class BadOption(ValueError):
-    """An option that a person must correct: its name, its value, what is allowed."""
+    """An invalid option. The message gives its name, its value and the allowed values."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f'option "{name}": {reason}')
@@ -84,11 +84,11 @@ class Where:
     timestamp_ms: int | None = None
     timestamps_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     late_is_error: bool = True
-    """Whether a time after the last record is an error or means the end."""
+    """Whether a time after the last record is an error or means the end of the log."""
 
     @property
     def moves(self) -> bool:
-        """Whether it may be another offset when it is asked for again."""
+        """Whether a later query may return another offset."""
         if self.timestamp_ms is not None or self.timestamps_ms:
             return True
         return LATEST in (self.offsets.values() or [self.default])
@@ -96,7 +96,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read, from where to where, and how."""
+    """The topics to read, the start and the end, and the read settings."""
 
     read: ReadSettings
     start: Where
@@ -115,7 +115,7 @@ class SourceOptions:
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Checks everything; raises `BadOption`."""
+    """Checks all options; raises `BadOption`."""
     options = {name.lower(): str(value) for name, value in given.items()}
     _check_names(options)
     chosen = [name for name in CHOICES if name in options]
@@ -210,7 +210,7 @@ def _ending(options: Mapping[str, str], *, streaming: bool) -> Where:
 
 
 def _where(options: Mapping[str, str], which: str, default: int, *, may_be: bool) -> Where:
-    """By one timestamp, else by timestamps, else by offsets, as Spark decides."""
+    """Uses one timestamp, else timestamps by partition, else offsets: Spark's order."""
     single, each, offsets = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
     strategy = options.get("startingoffsetsbytimestampstrategy", "error")
     if strategy not in ("error", "latest"):

@@ -1,4 +1,4 @@
-"""Exact ranges as JSON: the runner passes them to the source as an option. Pure."""
+"""Exact offset ranges as JSON: the runner passes them to the source as an option. Pure."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""From options to offsets: where a read starts, where it ends, and which tasks share it."""
+"""Turns options into offsets: the start and the end of a read, and its division into tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -11,14 +11,15 @@ from headrace.pipeline.source.options import SourceOptions, Where
 from headrace.pipeline.source.settings import DataLost, ReadFailed
 
 RECORDS_PER_TASK: Final = 1_000_000
-"""A partition with a longer backlog is read by several tasks, where nothing else is said."""
+"""By default, several tasks read a partition with a longer backlog."""
 SHARED_TASK_OFFSETS: Final = 1_000
-"""Partitions with a shorter backlog share a task up to so many: to start a task, and a file of its
-own in a table, costs more than to read them. Few enough to be one task's work if they are large."""
+"""Partitions with a shorter backlog share a task, up to this number of offsets. Starting a task and
+writing its own file in a table costs more than reading the records. The limit is low enough that
+one task can also read large records."""
 
 
 def find_partitions(admin: LogAdmin, options: SourceOptions) -> Sequence[TopicPartition]:
-    """What the options choose, as it is now; a topic that is named must exist."""
+    """The partitions that the options select now; a topic that is given by name must exist."""
     if options.partitions:
         return options.partitions
     if options.pattern:
@@ -35,7 +36,7 @@ def find_partitions(admin: LogAdmin, options: SourceOptions) -> Sequence[TopicPa
 def resolve(
     admin: LogAdmin, where: Where, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """An offset for each partition."""
+    """Finds an offset for each partition."""
     if where.timestamp_ms is not None:
         return _at_times(admin, where, dict.fromkeys(partitions, where.timestamp_ms))
     if where.timestamps_ms:
@@ -60,7 +61,7 @@ def resolve(
 def _all_of(
     named: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
 ) -> Sequence[TopicPartition]:
-    """As in Spark, who names offsets names them for every partition and for no other."""
+    """As in Spark, given offsets must cover every selected partition and no other."""
     missing = sorted(set(partitions) - set(named))
     if missing:
         raise ReadFailed(
@@ -88,7 +89,7 @@ def _at_times(
 
 
 def batch_ranges(admin: LogAdmin, options: SourceOptions) -> list[OffsetRange]:
-    """What one batch read covers."""
+    """The ranges that one batch read covers."""
     if options.ranges:
         return list(options.ranges)
     partitions = find_partitions(admin, options)
@@ -104,7 +105,10 @@ def checked(
     *,
     fail_on_data_loss: bool,
 ) -> list[OffsetRange]:
-    """The ranges, if all of them is still there; what retention took is an error, or left out."""
+    """Checks that the log still contains the ranges.
+
+    If retention has removed records, this is an error, or the range is shortened.
+    """
     first = admin.earliest(start)
     ranges = []
     for each, offset in sorted(start.items()):
@@ -120,7 +124,7 @@ def checked(
 
 
 def tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads, as minPartitions and maxRecordsPerPartition say."""
+    """The ranges of each task, by minPartitions and maxRecordsPerPartition."""
     wanted = [each for each in ranges if each.size]
     if options.min_partitions is not None:
         wanted = split(wanted, options.min_partitions)
@@ -132,7 +136,7 @@ def tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[tuple[O
 
 
 def _shared(pieces: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
-    """Neighbours together while they have no more than `most` offsets."""
+    """Groups adjacent ranges while they have at most `most` offsets together."""
     together: list[tuple[OffsetRange, ...]] = []
     size = 0
     for piece in pieces:

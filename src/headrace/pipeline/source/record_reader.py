@@ -1,12 +1,12 @@
 """Reads a task's records: a thread fetches chunks ahead, the caller's thread decodes them.
 
-While Spark consumes one chunk of Arrow data, the next is being fetched: fetching waits for the
-network, decoding uses the processor. Memory is bounded by `fetch_bytes` times `CHUNKS_AHEAD`, and
-by the chunk that is being decoded, for any backlog.
+While Spark consumes one chunk of Arrow data, the thread fetches the next one: fetching waits for
+the network, and decoding uses the CPU. Memory is bounded by `fetch_bytes` times `CHUNKS_AHEAD`,
+plus the chunk that is being decoded. The size of the backlog does not matter.
 
 Guarantees: every offset of a range is read once, in order. The reader follows a partition to its
-new leader until the time for an answer is over. An offset that retention or a recreated topic has
-removed raises an error. It is skipped only if the caller allows data loss.
+new leader until the timeout for an answer. If retention or a recreated topic has removed an offset,
+the reader raises an error. It skips the offset only if the caller allows data loss.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from headrace.records.batch import NO_TIMESTAMP
 CHUNKS_AHEAD: Final = 2
 QUEUE_POLL_S: Final = 0.2
 MAX_DAMAGE_BYTES: Final = 16 << 20
-"""Of a damaged batch, kept for inspection."""
+"""The number of bytes of a damaged batch that are kept for inspection."""
 
 
 def read_range(
@@ -40,8 +40,8 @@ def read_range(
 ) -> Iterator[RecordArrays]:
     """The records of the range in chunks; raises `ReadFailed`.
 
-    Where the settings ask for it, a damaged batch is a chunk of one row, with its bytes as the
-    value.
+    If the settings ask for it, a damaged batch becomes a chunk of one row with the batch's bytes as
+    its value.
     """
     read = read_ranges([wanted], settings, fail_on_data_loss=fail_on_data_loss)
     try:
@@ -54,7 +54,7 @@ def read_range(
 def read_ranges(
     ranges: Sequence[OffsetRange], settings: ReadSettings, *, fail_on_data_loss: bool = True
 ) -> Generator[tuple[TopicPartition, RecordArrays], None, None]:
-    """The same for one range after the other, over the same connections."""
+    """Like `read_range`, for several ranges in order, over the same connections."""
     fetching = _Fetching(ranges, settings, fail_on_data_loss=fail_on_data_loss)
     try:
         for wanted, chunk in fetching:
@@ -104,11 +104,11 @@ def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:
 
 
 _Item: TypeAlias = tuple[OffsetRange, Chunk] | BaseException | None
-"""None is the end."""
+"""None marks the end."""
 
 
 class _Fetching:
-    """A thread with a loop of its own that keeps a few chunks ready."""
+    """A thread with its own event loop that keeps a few chunks ready."""
 
     def __init__(
         self, ranges: Sequence[OffsetRange], settings: ReadSettings, *, fail_on_data_loss: bool
@@ -178,12 +178,12 @@ class _Fetching:
 
 
 def _room(size_bytes: int) -> memoryview:
-    """Memory as it is: a `bytearray` would be cleared first."""
+    """Uninitialized memory: a `bytearray` would be zeroed first."""
     return np.empty(size_bytes, np.uint8).data
 
 
 def run_on_new_loop(work: Coroutine[object, object, None]) -> None:
-    """Runs `work` to its end on this thread, on the fastest loop there is."""
+    """Runs `work` to completion on this thread, on the fastest event loop available."""
     from headrace.runtime import loop_factory
 
     factory: Callable[[], asyncio.AbstractEventLoop] | None = loop_factory()

@@ -16,17 +16,17 @@ DAMAGE_COLUMN: Final = "damage"
 DAMAGE: Final = f", {DAMAGE_COLUMN} string"
 _MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
-"""The years 1 to 9999. A producer may send any number for a time; what is outside is null, as no
-type of Spark, Arrow and Python could carry it all the way."""
+"""The years 1 to 9999. A producer may send any number as a timestamp. Spark, Arrow and Python
+cannot all represent a time outside this range, so it becomes null."""
 
 
 def schema(*, with_headers: bool, with_damage: bool = False) -> str:
-    """As Spark's DDL; `damage` says what is wrong with a row that is no record but a batch."""
+    """The schema as Spark DDL. In a row for a damaged batch, `damage` gives the reason."""
     return SCHEMA + (HEADERS if with_headers else "") + (DAMAGE if with_damage else "")
 
 
 def arrow_schema(*, with_headers: bool, with_damage: bool) -> pa.Schema:
-    """The same schema as Arrow's."""
+    """The same schema for Arrow."""
     fields = [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -46,7 +46,7 @@ def arrow_schema(*, with_headers: bool, with_damage: bool) -> pa.Schema:
 def to_batch(
     records: RecordArrays, topic: str, partition: int, *, with_damage: bool = False
 ) -> pa.RecordBatch:
-    """The records as rows of that schema."""
+    """The records as rows of this schema."""
     count = len(records)
     columns = {
         "key": records.key,
@@ -66,7 +66,7 @@ def to_batch(
 
 
 def as_structs(batch: pa.RecordBatch) -> pa.Array:
-    """The rows of `to_batch` as one struct each; those that were read without headers have none."""
+    """The rows of `to_batch` as structs. Without headers in the input, the headers are null."""
     fields = arrow_schema(with_headers=True, with_damage=False)
     found = [
         batch.column(field.name)
@@ -78,7 +78,7 @@ def as_structs(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _all(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
-    """The value so many times; a task's chunks share one array."""
+    """An array of `count` equal values. The chunks of a task share one array."""
     return _repeated(value, kind, 1 << count.bit_length()).slice(0, count)
 
 

@@ -27,13 +27,13 @@ JAVA_CHECK_S: Final = 30.0
 UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 SOCKET_HOME: Final = "spark.python.unix.domain.socket.dir"
 CONF: Final[Mapping[str, str]] = {
-    # Times mean the same on every machine, and in the table.
+    # Times mean the same on every machine and in the table.
     "spark.sql.session.timeZone": "UTC",
-    # A second attempt beside the first would write its files, or its records, twice.
+    # With speculation, two attempts of a task would write their files or records twice.
     "spark.speculation": "false",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Java does not compile methods that are larger, and the rules for bad records make large ones.
+    # Java does not compile larger methods, and the rules for bad records generate large ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 STATIC_CONF: Final[Mapping[str, str]] = {
@@ -41,11 +41,11 @@ STATIC_CONF: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.faulthandler.enabled": "true",
-    # Java and its Python workers are on one machine: a tenth less time than over TCP.
+    # The JVM and its Python workers run on one machine. This takes a tenth less time than TCP.
     UNIX_SOCKETS: "true",
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
-    # Names of this machine may lead to an address that nobody listens at.
+    # The host name of this machine may resolve to an address without a listener.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -74,8 +74,8 @@ def open_session(
     if target.startswith(CONNECT):
         return _connect(target, conf or {})
     java = check_java()
-    # Workers run this very Python with what is installed in it, unless somebody chose another.
-    chosen = (conf or {}).get("spark.pyspark.python")  # PySpark heeds it in spark-submit alone
+    # Workers run the same Python and packages as this process, unless the user sets another one.
+    chosen = (conf or {}).get("spark.pyspark.python")  # PySpark reads it only in spark-submit
     os.environ["PYSPARK_PYTHON"] = chosen or os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
@@ -111,12 +111,12 @@ def open_session(
 def _socket_conf(master: str) -> Mapping[str, str]:
     if not has_unix_sockets():
         return {UNIX_SOCKETS: "false"}
-    home = socket_home() if master.startswith("local") else None  # executors are where it is not
+    home = socket_home() if master.startswith("local") else None  # not on other machines
     return {} if home is None else {SOCKET_HOME: str(home)}
 
 
 def _tell_errors_once() -> None:
-    """PySpark writes errors of SQL to the terminal as JSON, and then raises them all the same."""
+    """Stops PySpark's JSON log of SQL errors on the terminal: it raises the same errors."""
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
@@ -124,7 +124,7 @@ def _tell_errors_once() -> None:
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Whether driver and executors find each other on the loopback interface."""
+    """Whether the driver and the executors reach each other on the loopback interface."""
     host = re.fullmatch(r"spark://(?:\[(.+)\]|([^:,]+)):\d+", master)
     return master.startswith("local") or (
         host is not None and (host[1] or host[2]) in ("localhost", "127.0.0.1")
@@ -151,9 +151,9 @@ def _connect(url: str, conf: Mapping[str, str]) -> "SparkSession":
 
 
 def check_java() -> int | None:
-    """The version of Java, if it tells one; raises `NoSpark`.
+    """Finds the version of Java, None if it is unknown; raises `NoSpark`.
 
-    It says in one sentence what Spark would say in forty lines.
+    The error is one sentence; Spark's own error has forty lines.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -177,7 +177,7 @@ def check_java() -> int | None:
 
 
 def java_version(text: str) -> int | None:
-    """The major version in what `java -version` prints; None if it is not to be found."""
+    """The major version in the output of `java -version`; None if there is none."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if match is None:
         return None
@@ -191,17 +191,16 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _owned_processes() -> Iterator[None]:
-    """Spark's processes start in a process group of their own, and end if the start is interrupted.
-
-    A terminal sends Ctrl-C to the whole foreground group, and Python workers die of it: the batch
-    that was to be finished would fail. Once Spark runs, its JVM ends with this process, which holds
-    the other end of the JVM's stdin. That is not enough while Spark starts: an exception removes
-    the directory in which the JVM reports its port, and a JVM that fails to report stays for good.
-    So any exception kills the group.
+    """Spark's processes start in their own process group. If the start is interrupted, they end.
+    A terminal sends Ctrl-C to the whole foreground group. It would kill the Python workers, and the
+    running batch would fail. Once Spark runs, its JVM ends with this process, which holds the other
+    end of the JVM's stdin. That is not enough while Spark starts: an exception removes the
+    directory in which the JVM reports its port, and a JVM that fails to report never ends. So any
+    exception kills the group.
     """
     from pyspark import java_gateway
 
-    name = "Popen"  # PySpark has no setting for it
+    name = "Popen"  # PySpark has no setting for the class
     usual = getattr(java_gateway, name)
     started: list[_SparkProcess] = []
     setattr(java_gateway, name, partial(_SparkProcess, started))
@@ -218,7 +217,7 @@ def _owned_processes() -> Iterator[None]:
 
 
 class _SparkProcess(subprocess.Popen[bytes]):
-    """A process that leads its own group. `started` lists it before it is forked."""
+    """A process that leads its own process group. `started` lists it before the fork."""
 
     def __init__(self, started: "list[_SparkProcess]", command: Sequence[str], **how: Any) -> None:  # noqa: ANN401
         started.append(self)
@@ -233,7 +232,7 @@ class _SparkProcess(subprocess.Popen[bytes]):
 
 
 def _forget_gateway() -> None:
-    """PySpark would use the connection to the killed JVM for the next session."""
+    """Without this, PySpark would use the connection to the killed JVM for the next session."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -242,7 +241,7 @@ def _forget_gateway() -> None:
 
 @contextmanager
 def _stderr_to(log: Path | None) -> Iterator[None]:
-    """What is started inside inherits the file as its stderr."""
+    """In this context, new processes inherit the file as their stderr."""
     if log is None:
         yield
         return

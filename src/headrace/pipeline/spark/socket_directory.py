@@ -1,9 +1,9 @@
-"""Where the sockets between Spark's Java and its Python processes lie, and who clears them away.
+"""A directory for the sockets between Spark's JVM and its Python processes, and its cleanup.
 
-Spark puts them into the directory for temporary files and deletes them when its Java ends. One that
-is killed leaves them there for good. Here each process has a directory of its own, with a file that
-it keeps locked: the kernel gives the lock back however the process ends, in whatever container. The
-next one that opens a session removes the directories that nobody holds.
+Spark puts the sockets into the directory for temporary files and deletes them when its JVM ends. If
+the JVM is killed, they stay there. So each process gets its own directory with a file that it keeps
+locked. The kernel releases the lock however the process ends, also in a container. The next process
+that opens a session removes the directories without a lock.
 """
 
 import atexit
@@ -19,7 +19,7 @@ PREFIX: Final = "headrace-sockets-"
 NEW: Final = ".new-" + PREFIX
 LOCK: Final = "lock"
 LONGEST_HOME_BYTES: Final = 60
-"""The kernel takes 103 bytes for the path of a socket, and Spark's names have 42 with the slash."""
+"""The kernel allows 103 bytes for the path of a socket. Spark's names take 42, with the slash."""
 
 
 def has_unix_sockets() -> bool:
@@ -28,17 +28,17 @@ def has_unix_sockets() -> bool:
 
 @cache
 def socket_home() -> Path | None:
-    """This process's directory, made at the first call; None where Spark's own place must do."""
+    """This process's directory, created at the first call; None if it cannot be created."""
     return made_home(Path(tempfile.gettempdir()))
 
 
 def made_home(parent: Path) -> Path | None:
-    """A locked directory in `parent`, after those were removed that no process holds."""
+    """Removes the unlocked directories in `parent` and creates a locked one."""
     if not has_unix_sockets():
         return None
     clear(parent)
     try:
-        # The lock comes before the name that others look for.
+        # Lock the file before the rename: other processes look for the new name.
         fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=parent))
         home = fresh.with_name(PREFIX + fresh.name.removeprefix(NEW))
         if len(os.fsencode(home)) > LONGEST_HOME_BYTES or _locked(fresh / LOCK) is None:
@@ -52,7 +52,7 @@ def made_home(parent: Path) -> Path | None:
 
 
 def clear(parent: Path) -> None:
-    """Removes the directories of processes that are gone."""
+    """Removes the directories of processes that have ended."""
     for home in parent.glob(f"{PREFIX}*"):
         if not (home / LOCK).is_file():
             continue
@@ -63,12 +63,12 @@ def clear(parent: Path) -> None:
 
 
 def _locked(file: Path) -> int | None:
-    """The open file, if no other process has locked it; it stays locked until it is closed."""
-    import fcntl  # where there are Unix sockets
+    """Opens and locks a file until it is closed; None if another process has locked it."""
+    import fcntl  # only on systems with Unix sockets
 
     try:
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError:  # somebody else's
+    except OSError:  # the file of another user
         return None
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,5 +79,5 @@ def _locked(file: Path) -> int | None:
 
 
 def _leave(home: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not a child that was forked from it
+    if os.getpid() == owner:  # not in a forked child
         shutil.rmtree(home, ignore_errors=True)

@@ -1,19 +1,20 @@
 """A home directory and an environment for Spark in which its Python processes start quickly.
 
-Spark puts `python/lib/pyspark.zip` of its home directory before everything else on the path of its
-Python processes. Python keeps nothing compiled of a zip: each new process compiles PySpark from
-source, and reads the zip's directory again for each task. In a home directory without that zip they
-import the PySpark that is installed beside Headrace, which is the same one, and compiled. A
-streaming query of 1,000 records takes 0.5 to 0.6 s with it and 1.3 s without it.
+Spark puts `python/lib/pyspark.zip` of its home directory first on the path of its Python processes.
+Python does not cache compiled code for a zip. So each new process compiles PySpark from source, and
+reads the zip's directory again for each task. In a home directory without this zip, the processes
+import the compiled PySpark that is installed beside Headrace. It is the same PySpark. A streaming
+query of 1,000 records takes 0.5 to 0.6 s with it and 1.3 s without it.
 
-Spark also adds the URL of the jar that it was loaded from to that path, though the jar holds no
-Python. Python reads the directory of the jar, 6,000 entries, whenever a process starts or drops its
-import caches. The URL of a home directory with a space in its name contains `%20`, which is not a
-path that exists, so Python skips it. Without the space the same query takes 0.1 to 0.2 s longer,
-and a batch of 400,000 records 1.2 s instead of 1.1 s (docs/adr/0024).
+Spark also adds the URL of its own jar to that path, though the jar contains no Python code. Python
+reads the directory of the jar, 6,000 entries, whenever a process starts or drops its import caches.
+If the home directory has a space in its name, the URL contains `%20`. No such path exists, so
+Python skips it. Without the space the same query takes 0.1 to 0.2 s longer, and a batch of 400,000
+records 1.2 s instead of 1.1 s (docs/adr/0024).
 
-numpy's algebra starts a thread for each core when it is loaded, and these threads spin. Spark
-prevents that in the workers that run tasks, but not in the processes that plan a streaming query.
+The linear algebra library of numpy starts a thread for each core when it is loaded, and these
+threads spin. Spark prevents that in the workers that run tasks, but not in the processes that plan
+a streaming query.
 """
 
 import hashlib
@@ -31,17 +32,21 @@ PYTHON: Final = "PYSPARK_PYTHON"
 THREADS: Final = "OMP_NUM_THREADS"
 BIN: Final = "bin"
 LINKED: Final = (BIN, "conf", "sbin")
-"""What the start scripts look for in a home. `jars` has links of its own, `python` is left out."""
+"""The links that the start scripts need in a home directory. `jars` is a directory of links, and
+`python` is left out."""
 JARS: Final = "jars"
 CORE: Final = "spark-core_*.jar"
-"""The jar whose URL Python gets to see."""
+"""The jar whose URL is on Python's path."""
 PREFIX: Final = "spark "
-"""Of the names of home directories. The space keeps Python from reading the jar."""
+"""The prefix of the home directories' names. The space keeps Python from reading the jar."""
 
 
 @contextmanager
 def own_spark_home(master: str) -> Iterator[None]:
-    """Inside, Spark starts from such a home, unless somebody chose another home or Python."""
+    """In this context, Spark starts from such a home directory.
+
+    It does nothing if the user has set another home directory or another Python.
+    """
     if HOME in os.environ or not master.startswith("local") or not _runs_this_python():
         yield
         return
@@ -58,7 +63,7 @@ def own_spark_home(master: str) -> Iterator[None]:
 
 @contextmanager
 def one_thread_for_algebra() -> Iterator[None]:
-    """For what is started inside, unless somebody chose a number."""
+    """In this context, new processes use one thread for algebra, unless a number is already set."""
     if THREADS in os.environ:
         yield
         return
@@ -70,9 +75,9 @@ def one_thread_for_algebra() -> Iterator[None]:
 
 
 def linked_home(installed: Path, cache: Path) -> Path | None:
-    """A directory of links to the installed Spark, made at the first use; None without a place."""
+    """A directory of links to the installed Spark, created at the first use; None on failure."""
     jars = sorted((installed / JARS).glob("*.jar"))
-    content = "\n".join(map(str, (installed, *jars)))  # another Spark may come to the same place
+    content = "\n".join(map(str, (installed, *jars)))  # the path alone is not unique
     home = cache / (PREFIX + hashlib.sha256(content.encode()).hexdigest()[:16])
     if home.is_dir():
         return home
@@ -84,7 +89,7 @@ def linked_home(installed: Path, cache: Path) -> Path | None:
             fresh.rename(home)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-    except OSError:  # a read-only place, or another process was first
+    except OSError:  # a read-only directory, or another process was faster
         return home if home.is_dir() else None
     _clear(cache)
     return home
@@ -103,15 +108,15 @@ def _fill(home: Path, installed: Path, jars: Sequence[Path]) -> None:
 
 
 def _as_file(jar: Path, here: Path) -> None:
-    """Java follows symbolic links, and the URL would be that of the installed jar."""
+    """Links or copies a jar: Java resolves a symbolic link to the URL of the installed jar."""
     try:
         here.hardlink_to(jar)
-    except OSError:  # another file system, or a file of somebody else
+    except OSError:  # another file system, or a file of another user
         shutil.copyfile(jar, here)
 
 
 def _clear(cache: Path) -> None:
-    """Homes of a Spark that is gone would keep its jar on the disk."""
+    """Removes old home directories: they would keep the jar of a deleted Spark on the disk."""
     for home in cache.glob(f"{PREFIX}*"):
         if not (home / BIN).exists():
             shutil.rmtree(home, ignore_errors=True)

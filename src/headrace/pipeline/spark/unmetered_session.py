@@ -1,12 +1,12 @@
-"""A copy of a session that does not measure what it hands to Python at every row.
+"""A copy of a session that does not measure the size of its Arrow batches after each row.
 
-Spark collects rows in Arrow batches for its Python workers, up to so many rows or so many bytes.
-For the bytes it asks all columns of the batch for their sizes after each row, which took a third of
-a task's time in the JVM for rows of 100 bytes. Where tasks look after the sizes of what they read
-themselves (`source.bound`), the number of rows is limit enough.
+Spark collects rows in Arrow batches for its Python workers, up to a limit in rows and a limit in
+bytes. For the limit in bytes, it computes the sizes of all columns after each row. With rows of 100
+bytes, this takes a third of a task's time in the JVM. If tasks check the size of the records that
+they read (`source.byte_limit`), the limit in rows is sufficient.
 
-The setting belongs to a session, and flows share theirs: so a flow that can do without the question
-gets a copy, with the same views, functions and settings.
+The setting belongs to a session, and flows share a session. So a flow that does not need the limit
+in bytes gets a copy with the same views, functions and settings.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 SPARKS_BYTES: Final = 64 << 20
-"""Unless somebody has chosen another limit."""
+"""Spark's default."""
 UNLIMITED: Final = (1 << 31) - 1
 MOST_ROWS: Final = 10_000
 
 
 class QuickSession(NamedTuple):
-    """The copy, and what its tasks must keep to."""
+    """The copy of the session, and the byte limit that its tasks must check."""
 
     spark: "SparkSession"
     bound: ByteLimit
 
 
 def can_be_quick(flow: Flow) -> bool:
-    """Whether rows are about as large as the records that they come from, and in their order.
-
-    Python may do anything, `explode` repeats the other columns for each element, and a merge brings
-    together by key what lay far apart. Into a topic no batch is written twice without need.
+    """Whether rows are about as large as their source records, and in the same order.
+    A Python step may do anything. `explode` repeats the other columns for each element. A merge
+    brings distant records together by key. For a topic, a batch must not be written twice
+    unnecessarily.
     """
     sql = [read_select(step.sql) for step in flow.transform if isinstance(step, SqlStep)]
     return (
@@ -50,11 +50,11 @@ def can_be_quick(flow: Flow) -> bool:
 
 
 def quick_session(spark: "SparkSession") -> QuickSession | None:
-    """None where there is none to be had: over Spark Connect, or where the limits are not Spark's
-    own, as somebody had a reason for that."""
+    """None for Spark Connect, and if the limits are not Spark's defaults: a changed limit has a
+    reason."""
     from pyspark.sql import SparkSession
 
-    if type(spark) is not SparkSession:  # that of Spark Connect has the same name, elsewhere
+    if type(spark) is not SparkSession:  # Spark Connect has another class
         return None
     rows = int(spark.conf.get(ROWS) or 0)
     if spark.conf.get(BYTES) != f"{SPARKS_BYTES}b" or not 0 < rows <= MOST_ROWS:

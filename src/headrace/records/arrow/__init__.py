@@ -1,5 +1,5 @@
 """Decodes record batches into Arrow columns, without a Python object for each record.
 
-For pipelines only: it needs numpy, numba and pyarrow (`pip install headrace[pipeline]`), which the
-broker does not use.
+This package is for pipelines only. It needs numpy, numba and pyarrow (`pip install
+headrace[pipeline]`), which the broker does not use.
 """

@@ -1,7 +1,7 @@
-"""The columns for a chunk of records, and the Arrow arrays that they become.
+"""The columns for a chunk of records, and their conversion to Arrow arrays.
 
-The arrays are sized by the payload: its keys and values are never larger. Nothing is copied on the
-way to Arrow.
+The payload's size determines the arrays' sizes: keys and values are never larger than the payload.
+The conversion to Arrow copies no data.
 """
 
 from typing import Final
@@ -177,11 +177,11 @@ class RecordArrays:
         self.timestamp_type = timestamp_type
         """0 for CreateTime, 1 for LogAppendTime."""
         self.headers = headers
-        """Lists of (key, value), or None if headers were not asked for."""
+        """Lists of (key, value), or None if headers were not requested."""
         self.key_bytes = key_bytes
         self.value_bytes = value_bytes
         self.damage = damage
-        """The reason, for rows that stand for a whole batch that cannot be read."""
+        """The reason, for rows that represent a whole unreadable batch."""
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -1,8 +1,8 @@
-"""The compiled inner loop of the decoder: one batch's payload into flat columns.
+"""The compiled inner loop of the decoder: it decodes one batch's payload into flat columns.
 
-Nothing is trusted: every length is checked against the bytes of its record before it is used. The
-compiled code is cached on disk beside this module (or in NUMBA_CACHE_DIR), because compiling takes
-seconds and a Spark worker runs for minutes only.
+The input is not trusted: every length is checked against the bytes of its record before it is used.
+The compiled code is cached on disk beside this module (or in NUMBA_CACHE_DIR), because compiling
+takes seconds and a Spark worker only runs for minutes.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from headrace.records.arrow.kernel import (
 )
 
 _Numba: TypeAlias = Any
-"""numba's own objects have no types."""
+"""numba's own objects are untyped."""
 
 _raw_memcpy: _Numba = cgutils.raw_memcpy
 
@@ -61,7 +61,7 @@ _copy: _Numba = intrinsic(_copy_bytes)
 
 
 def _read_long_varint(data: Bytes, pos: int, end: int) -> tuple[int, int]:
-    """A zigzag integer and the position after it, -1 if it is longer than ten bytes."""
+    """A zigzag integer and the position after it; -1 if it is longer than ten bytes."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while pos < end and shift < np.uint64(70):
@@ -120,10 +120,9 @@ def _decode(
     header_value_valid: Flags,
     header_values: Bytes,
 ) -> tuple[int, int]:
-    """Appends the records with start <= offset < end; (DONE or what is wrong, record's index).
-
-    `append_time` is -1 for CreateTime. The arrays have room: as many rows as `count`, as many
-    bytes as `data`.
+    """Appends the records with start <= offset < end; returns (status, record index).
+    `append_time` is -1 for CreateTime. The arrays must have room for `count` rows and for the bytes
+    of `data`.
     """
     pos = 0
     total = data.shape[0]

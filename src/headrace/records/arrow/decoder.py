@@ -1,9 +1,9 @@
-"""From fetched bytes to Arrow: batches are checked, decompressed, filtered and decoded.
+"""Decodes fetched bytes to Arrow: checks, decompresses, filters and decodes batches.
 
-Guarantees: a record is returned if and only if its offset is asked for and, for a reader of
-committed data, its transaction was not aborted; control records never are. A damaged batch raises
-`DamagedBatch` with its offset and the reason, or is listed with its bytes for a reader that skips
-it; nothing is skipped silently.
+Guarantees: a record is returned if and only if its offset is requested and, for a reader of
+committed data, its transaction was not aborted. Control records are never returned. A damaged batch
+raises `DamagedBatch` with its offset and the reason. For a reader that skips damaged batches, it is
+listed with its bytes. No record is skipped silently.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,14 +19,14 @@ from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
 
 MAX_DECOMPRESSED_BYTES: Final = 1 << 30
-"""The limit for one batch; Arrow's 32-bit offsets allow twice that."""
+"""The limit for one batch. Arrow's 32-bit offsets allow twice that."""
 PIECE_BYTES: Final = 64 << 20
-"""The decompressed size that is decoded in one piece, unless one batch is larger: fetched bytes may
-grow a thousandfold when they are decompressed."""
+"""The decompressed size that is decoded in one piece, unless one batch is larger. Decompression may
+increase the size a thousandfold."""
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction, as a Fetch response lists it: its producer's records from
+    """An aborted transaction, as a Fetch response lists it. Its producer's records from
     `first_offset` up to the marker are not returned."""
 
     producer_id: int
@@ -60,7 +60,7 @@ class Decoded(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A batch by its first bytes, and the position of the next one."""
+    """A batch's position and header, and the position of the next batch."""
 
     pos: int
     header: BatchHeader
@@ -84,10 +84,10 @@ def decode_batches(
     skip_damaged: bool = False,
 ) -> Iterator[Decoded]:
     """The records with start <= offset < end of whole batches; a partial last one is ignored.
-
     Yields several results if the decompressed batches are larger than `piece_bytes`. `aborted` is
     None for a reader of uncommitted data. With `skip_damaged`, unreadable batches are listed in the
-    result; bytes that do not begin like a batch raise even then, as the next batch is unknown.
+    result. Bytes that do not begin like a batch always raise an error, as the next batch is
+    unknown.
     """
     view = memoryview(data)
     filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
@@ -119,7 +119,7 @@ def decode_batches(
 
 
 class _Damage:
-    """Raises for a damaged batch, or lists it."""
+    """Raises an error for a damaged batch, or lists it."""
 
     def __init__(self, view: memoryview, start: int, end: int, *, skips: bool) -> None:
         self._view = view
@@ -144,7 +144,7 @@ class _Damage:
 def _frames(view: memoryview, start: int, end: int) -> Iterator[_Frame]:
     """The whole batches that begin before `end`.
 
-    The next batch shows where a batch ends: its own header may be damaged.
+    The next batch determines where a batch ends, because the batch's own header may be damaged.
     """
     try:
         found = list(headers(view, partial_tail=True))
@@ -202,7 +202,7 @@ def _fill(
             start=start,
             end=end,
         )
-        if status != DONE:  # nothing of the batch is kept
+        if status != DONE:  # keep no record of the batch
             reason = f"record {index} of the batch cannot be read: {REASONS[status]}"
             damage.found(frame, reason)
     return columns.arrays()

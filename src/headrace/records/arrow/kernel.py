@@ -1,7 +1,7 @@
 """The parameters and results of the decoder's inner loop, which is in `compiled`.
 
 The loop is loaded when the first batch is decoded: numba takes half a second to import, and most of
-Spark's Python processes plan only and never decode.
+Spark's Python processes only plan and never decode.
 """
 
 from collections.abc import Callable

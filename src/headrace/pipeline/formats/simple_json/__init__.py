@@ -1,7 +1,7 @@
-"""JSON records of a simple form straight into Arrow columns, without Spark.
+"""Reads simple JSON records directly into Arrow columns, without Spark.
 
-A record is simple if there can be no two opinions about it: an object that fits the schema, with
-numbers that are exact, times in ISO's form, no key twice. Such a record becomes the row that
-`json_rules` would have made of it. Every other record is left to those rules, good or bad: this
-package never calls a record bad.
+A record is simple if it has only one interpretation: an object that fits the schema, with exact
+numbers, times in ISO format and unique keys. For such a record, the row is the same as that of
+`json_rules`. These rules handle every other record, good or bad: this package never decides that a
+record is bad.
 """

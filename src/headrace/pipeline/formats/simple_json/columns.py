@@ -1,4 +1,4 @@
-"""Room for a chunk's columns, and the Arrow batch that they become."""
+"""The memory for a chunk's columns, and their conversion to an Arrow batch."""
 
 from typing import Final, TypeVar
 
@@ -23,14 +23,14 @@ from headrace.pipeline.formats.simple_json.layout import Layout
 
 FIRST_LIST_ITEMS: Final = 1024
 FIRST_STRING_BYTES: Final = 16
-"""For each value; more is made when it is needed."""
+"""The initial size for each value. It grows when needed."""
 _NUMBER_BYTES: Final = 8
 _NO_ENDS: Final = np.zeros(1, np.int32)
 _NO_DATA: Final = np.zeros(0, np.uint8)
 
 
 class JsonColumns:
-    """Arrays for each node, and their addresses for the compiled reader."""
+    """The arrays of each node, and their addresses for the compiled reader."""
 
     def __init__(self, layout: Layout, rows: int) -> None:
         count = len(layout.nodes)
@@ -48,7 +48,7 @@ class JsonColumns:
             self._make_room(at, min(rows, FIRST_LIST_ITEMS) if node.in_list else rows)
 
     def grow(self, at: int) -> None:
-        """Twice the room for a node; what is there stays."""
+        """Doubles the room for a node and keeps its content."""
         node = self._layout.nodes[at]
         if node.in_list:
             self._make_room(at, 2 * max(FIRST_LIST_ITEMS, int(self.room[at])))
@@ -110,7 +110,7 @@ class JsonColumns:
 
 
 def _buffer(kind: int, type_: pa.DataType, numbers: Numbers) -> pa.Buffer:
-    """What Arrow keeps of the values, which are 64 bits each here."""
+    """The values in Arrow's format. Here, each value has 64 bits."""
     if kind == BOOLEAN:
         return pa.py_buffer(np.packbits(numbers != 0, bitorder="little"))
     if kind == INTEGER:

@@ -1,8 +1,8 @@
-"""The reader, compiled once for all schemas: records' text into columns by the tables of `layout`.
+"""The compiled reader for all schemas: it reads records' text into columns, by `layout`'s tables.
 
-Columns are addresses; `counts` says how many values each node has so far. A record that is not
-simple leaves nothing behind: where each column was before it follows from the number of rows and
-from where lists end. So is a record begun again for which a column has no room.
+Columns are addresses; `counts` holds the number of values of each node. A record that is not simple
+leaves no values: the number of rows and the ends of lists give the earlier size of each column.
+In the same way, a record is restarted if a column is full.
 """
 
 from collections.abc import Callable
@@ -55,14 +55,14 @@ from headrace.pipeline.formats.simple_json.scalars import (
 STACK: Final = 128
 MAX_NAME_BYTES: Final = 1000
 MAX_MAP_KEYS: Final = 64
-"""Each key of a map is compared with all others."""
+"""A limit is needed because each key of a map is compared with all others."""
 _SIGN: Final = np.uint64(1 << 63)
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = 123, 125, 91, 93
 _COMMA, _COLON, _QUOTE = 44, 58, 34
 
 
 def _literal(pos: int, stop: int) -> int:
-    """Behind null, true or false."""
+    """The position after null, true or false."""
     if stop - pos < 4:
         return -1
     a, b, c, d = load_byte(pos), load_byte(pos + 1), load_byte(pos + 2), load_byte(pos + 3)
@@ -93,7 +93,7 @@ skip_scalar = njit(cache=True, nogil=True)(_skip_scalar)
 
 
 def _skip_value(pos: int, stop: int, stack: Numbers) -> int:
-    """Behind a value that nobody asks for; it must be JSON all the same."""
+    """The position after a value that no column needs; it must still be valid JSON."""
     depth = 0
     while True:
         pos = skip_blank(pos, stop)
@@ -104,7 +104,7 @@ def _skip_value(pos: int, stop: int, stack: Numbers) -> int:
         if opened:
             if depth == STACK:
                 return -1
-            stack[depth] = np.int64(byte) + 2  # what closes it
+            stack[depth] = np.int64(byte) + 2  # the closing character
             depth += 1
             pos = skip_blank(pos + 1, stop)
         else:
@@ -113,7 +113,7 @@ def _skip_value(pos: int, stop: int, stack: Numbers) -> int:
                 return -1
             if depth == 0:
                 return pos
-        while True:  # behind a value, or at the beginning of a list or an object
+        while True:  # after a value, or at the beginning of a list or an object
             pos = skip_blank(pos, stop)
             if pos >= stop:
                 return -1
@@ -166,7 +166,7 @@ def _find_child(
     names: Bytes,
     name_starts: Numbers,
 ) -> int:
-    """The field of that name, -1 if there is none; producers keep to an order, mostly."""
+    """The field with that name, or -1. Tries the usual order of the producers first."""
     if likely < ends[struct] and is_name(pos, size, likely, names, name_starts):
         return likely
     child = struct + 1
@@ -190,7 +190,7 @@ def _add_null(
     ends_at: Numbers,
     data_at: Numbers,
 ) -> int:
-    """A null for the node, and for the fields of a struct; the node that has no room, or DONE."""
+    """Adds a null for the node and the fields of a struct; returns the full node, or DONE."""
     at = node
     while at < ends[node]:
         count = counts[at]
@@ -201,7 +201,7 @@ def _add_null(
         if kind == STRING or kind == LIST or kind == MAP:
             store_end(ends_at[at] + 4 * (count + 1), load_end(ends_at[at] + 4 * count))
         elif kind != STRUCT:
-            store_number(data_at[at] + 8 * count, 0)  # what was in that memory is nobody's business
+            store_number(data_at[at] + 8 * count, 0)  # do not expose old memory
         counts[at] = count + 1
         at = ends[at] if kind == LIST or kind == MAP else at + 1
     return DONE
@@ -213,7 +213,7 @@ add_null = njit(cache=True, nogil=True)(_add_null)
 def _roll_back(
     rows: int, kinds: Numbers, parents: Numbers, counts: Numbers, ends_at: Numbers
 ) -> None:
-    """To what there was after so many rows."""
+    """Resets the columns to the first `rows` rows."""
     counts[0] = rows
     for node in range(1, len(kinds)):
         parent = parents[node]
@@ -256,7 +256,7 @@ def _read_scalar(
     zoneless: bool,
     powers: Words,
 ) -> tuple[int, int]:
-    """A value that is no string: behind it (-1: not simple), and as 64 bits."""
+    """Reads a value that is not a string: the position after it (-1: not simple) and 64 bits."""
     byte = load_byte(pos)
     if kind == BOOLEAN:
         end = literal(pos, stop)
@@ -289,7 +289,7 @@ def _read_scalar(
             number = np.int64(scaled)
             return end, -number if negative else number  # type: ignore[return-value]
         if whole and negative and value == np.uint64(0):
-            return -1, 0  # an integer has no negative zero, a double has
+            return -1, 0  # a double has a negative zero, an integer does not
         bits = to_double(value, power, powers)
         if bits == UNKNOWN or (kind == FLOAT and not fits_float(bits)):
             return -1, 0
@@ -321,7 +321,7 @@ def _add_string(
     ends_at: Numbers,
     data_at: Numbers,
 ) -> bool:
-    """Whether there was room for the string."""
+    """Adds a string; false if there is no room for it."""
     count = counts[node]
     used = load_end(ends_at[node] + 4 * count)
     size = end - pos
@@ -365,9 +365,9 @@ def _read(
     data_at: Numbers,
     simple: Flags,
 ) -> tuple[int, int]:
-    """Reads on from a row; `simple` says which rows are in the columns.
+    """Reads from a row on; `simple` marks the rows that are in the columns.
 
-    DONE, or the node that needs more room, and the row to go on with.
+    Returns DONE or the node that needs more room, and the row to continue with.
     """
     base = data.ctypes.data
     stack = np.empty(STACK, np.int64)
@@ -392,7 +392,7 @@ def _read(
         stack[0] = 0
         serials[0] = serial
         likely[0] = 1
-        opened = True  # nothing was read yet of the innermost object or list
+        opened = True  # the innermost object or list has no element yet
         full = DONE
         good = False
         while True:

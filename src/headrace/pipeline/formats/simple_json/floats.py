@@ -1,8 +1,8 @@
-"""Decimal numbers into the nearest double, exactly, by one or two multiplications.
+"""Converts decimal numbers to the nearest double, exactly, by one or two multiplications.
 
 After Lemire, "Number parsing at a gigabyte per second" (2021): w * 10^q is w * 5^q times a power of
-two, and 128 bits of 5^q nearly always decide how to round. Where they do not, the number is left to
-somebody else. So are numbers too large or too small to be normal.
+two, and 128 bits of 5^q nearly always decide how to round. If they do not, the result is UNKNOWN,
+and the caller uses another reader. The same applies to numbers outside the range of normal doubles.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ UNKNOWN: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def _powers() -> Words:
-    """The first 128 bits of each power of five, in two words; negative ones are rounded up."""
+    """The first 128 bits of each power of five, in two words; negative powers are rounded up."""
     table = np.zeros(2 * (HIGHEST - LOWEST + 1), np.uint64)
     for power in range(LOWEST, HIGHEST + 1):
         if power >= 0:
@@ -69,7 +69,7 @@ def _to_double(mantissa: np.uint64, power: int, powers: Words) -> np.uint64:
         and bits & np.uint64(3) == np.uint64(1)
         and bits << cut == high
     ):
-        bits &= ~np.uint64(1)  # exactly between two doubles: the even one
+        bits &= ~np.uint64(1)  # exactly between two doubles: take the even one
     bits = (bits + (bits & np.uint64(1))) >> np.uint64(1)
     if bits >= np.uint64(2 << _MANTISSA_BITS):
         bits = np.uint64(1 << _MANTISSA_BITS)
@@ -87,7 +87,8 @@ to_double = njit(cache=True, nogil=True)(_to_double)
 def _fits_float(bits: np.uint64) -> bool:
     """Whether a double rounds to the float that the number itself would round to.
 
-    Not so where the double lies between two floats: the number may have been on one side of it.
+    This is not certain if the double lies exactly between two floats: the number may have been on
+    either side of it.
     """
     exponent = np.int64(bits >> np.uint64(_MANTISSA_BITS)) & 0x7FF
     if bits == np.uint64(0):

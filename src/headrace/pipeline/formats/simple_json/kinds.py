@@ -1,4 +1,4 @@
-"""What the tables of the compiled reader are made of."""
+"""The elements of the compiled reader's tables."""
 
 from typing import Final
 
@@ -25,4 +25,4 @@ TIMESTAMP: Final = 10
 TIMESTAMP_NTZ: Final = 11
 
 DONE: Final = -1
-"""All rows are read; other answers are the node that has no room left."""
+"""All rows are read. Any other result is the index of the node that is full."""

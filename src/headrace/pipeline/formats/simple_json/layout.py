@@ -1,7 +1,7 @@
 """A schema as flat tables, for the compiled reader. Pure.
 
-Nodes are in the order in which a walk down the tree meets them: a node's subtree follows it. A
-list has one child, a map has two: keys and values.
+Nodes are in depth-first order: a node's subtree follows it. A list has one child. A map has two:
+keys and values.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ from headrace.pipeline.formats.simple_json.kinds import (
 
 MAX_NODES: Final = 2000
 MAX_DEPTH: Final = 60
-"""Of the schema; the reader's stack is a little larger."""
+"""The limit for the schema; the reader's stack is a little larger."""
 _INTEGERS: Final = {
     "tinyint": (pa.int8(), 7),
     "smallint": (pa.int16(), 15),
@@ -55,35 +55,35 @@ _PLAIN: Final = {
     "timestamp_ntz": (TIMESTAMP_NTZ, pa.timestamp("us")),
 }
 MAX_DECIMAL_DIGITS: Final = 18
-"""Of a number that is read as a decimal; wider columns are fine."""
+"""The limit for a number that is read as a decimal; its column may be wider."""
 
 
 @dataclass(slots=True)
 class Node:
-    """One place in the schema."""
+    """One node of the schema."""
 
     name: str
     kind: int
     type: pa.DataType
     parent: int
     end: int
-    """Behind the last node of its subtree."""
+    """The index after the last node of its subtree."""
     required: bool
     low: int = 0
     """The smallest integer; a decimal's digits before the point."""
     high: int = 0
-    """The largest integer; a decimal's digits behind the point."""
+    """The largest integer; a decimal's digits after the point."""
     in_list: bool = False
-    """Whether there may be another number of it than there are rows."""
+    """Whether the number of its values may differ from the number of rows."""
 
 
 class Unsupported(Exception):
-    """The schema has a type that the reader does not know."""
+    """The schema has a type that the reader does not support."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tables: one entry a node."""
+    """The tables, with one entry per node."""
 
     nodes: tuple[Node, ...]
     kinds: Numbers
@@ -94,7 +94,7 @@ class Layout:
     parents: Numbers
     names: Bytes
     name_starts: Numbers
-    """Where each name begins in `names`, and behind the last one where that ends."""
+    """Where each name begins in `names`, followed by the end of the last name."""
 
     def children(self, at: int) -> Iterator[int]:
         child = at + 1
@@ -104,7 +104,7 @@ class Layout:
 
 
 def layout(columns: StructOf) -> Layout:
-    """Raises `Unsupported`."""
+    """Builds the tables; raises `Unsupported`."""
     nodes: list[Node] = []
     must = set(required_paths(columns))
     _add(nodes, "", columns, -1, must, (), in_list=False)
@@ -160,7 +160,7 @@ def _add(
             ]
             node.type = pa.struct([pa.field(name, type_) for name, type_ in found])
         case ArrayOf(item):
-            # A path that no required column has.
+            # No required column has this path.
             inner = _add(nodes, "", item, at, set(), (*path, ""), in_list=True)
             node.kind, node.type = LIST, pa.list_(pa.field("element", inner))
         case MapOf(value, Primitive("string")):

@@ -1,7 +1,7 @@
-"""Memory by address, and machine instructions that numba has no name for.
+"""Access to memory by address, and machine instructions that numba does not provide.
 
-Columns of a schema that is known at run time only cannot be arguments of a compiled function: it
-would be compiled for each schema. So it gets addresses.
+A schema is only known at run time. If its columns were arguments of a compiled function, numba
+would compile the function for each schema. So the function gets addresses.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _Numba: TypeAlias = Any
-"""numba's own objects have no types."""
+"""numba's own objects are untyped."""
 _Made = tuple[_Numba, Callable[..., _Numba]]
 
 _raw_memcpy: _Numba = cgutils.raw_memcpy
@@ -57,7 +57,7 @@ def _copy(typing_context: _Numba, target: _Numba, source: _Numba, size: _Numba) 
 
 
 def _high(typing_context: _Numba, left: _Numba, right: _Numba) -> _Made:
-    """The upper half of a product of 64 by 64 bits."""
+    """The upper half of the product of two 64-bit numbers."""
 
     def generate(context: _Numba, builder: _Numba, signature: _Numba, given: _Numba) -> _Numba:
         wide = ir.IntType(128)

@@ -1,4 +1,4 @@
-"""Records' values into rows, as far as they are simple."""
+"""Turns the values of simple records into rows."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from headrace.pipeline.formats.simple_json.layout import layout
 
 
 class SimpleReader:
-    """Reads the records of one schema; raises `Unsupported` for one that it does not know."""
+    """Reads the records of one schema; raises `Unsupported` for a schema that it cannot read."""
 
     def __init__(
         self, columns: StructOf, *, limit_bytes: int, zoneless: bool, unknown_names: bool
@@ -26,7 +26,7 @@ class SimpleReader:
         return pa.schema([root.field(at) for at in range(root.num_fields)])
 
     def read(self, values: pa.Array) -> tuple[pa.RecordBatch, Flags]:
-        """The rows of the simple records, in their order, and which records those are."""
+        """The rows of the simple records, in order, and a flag for each record."""
         from headrace.pipeline.formats.simple_json.compiled import read
         from headrace.pipeline.formats.simple_json.floats import POWERS
 
@@ -66,7 +66,7 @@ class SimpleReader:
 
 
 def _buffers(values: pa.Array) -> tuple[Ends, Bytes, Flags]:
-    """Where the values end, their bytes, and which there are."""
+    """The ends of the values, their bytes, and a flag for each value that is not null."""
     bitmap, ends, data = values.buffers()
     begin, count = values.offset, len(values)
     valid = np.ones(count, np.bool_)
@@ -75,6 +75,6 @@ def _buffers(values: pa.Array) -> tuple[Ends, Bytes, Flags]:
         valid = bits[begin : begin + count].astype(np.bool_)
     places = np.frombuffer(ends, np.int32)[begin : begin + count + 1]
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(1, np.uint8)
-    # One compiled version serves views of all buffers.
+    # As read-only views, all buffers share one compiled version.
     places.flags.writeable = raw.flags.writeable = False
     return places, raw, valid

@@ -1,6 +1,6 @@
-"""Strings, numbers and times in JSON text, compiled. Positions are addresses.
+"""Compiled readers of strings, numbers and times in JSON text. Positions are addresses.
 
-Every function is given where the record ends and never looks behind it. -1 means: not simple.
+Every function gets the end of the record and never reads after it. -1 means: not simple.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from headrace.pipeline.formats.simple_json.raw import (
 MAX_STRING_BYTES: Final = 1 << 20
 MAX_NUMBER_BYTES: Final = 100
 MAX_DIGITS: Final = 19
-"""So many fit into 64 bits."""
+"""Any number with this many digits fits into 64 bits."""
 IS_NEGATIVE: Final = 1
 HAS_POINT: Final = 2
 HAS_EXPONENT: Final = 4
@@ -68,9 +68,9 @@ next_special = njit(cache=True, nogil=True)(_next_special)
 
 
 def _utf8(pos: int, stop: int) -> int:
-    """Behind a character that is not ASCII."""
+    """The position after a character that is not ASCII."""
     first = np.int64(load_byte(pos))
-    more, low, high = 0, 0x80, 0xBF  # bytes that follow; bounds of the second
+    more, low, high = 0, 0x80, 0xBF  # the number of following bytes; the bounds of the second
     if 0xC2 <= first <= 0xDF:
         more = 1
     elif 0xE0 <= first <= 0xEF:
@@ -102,7 +102,7 @@ utf8 = njit(cache=True, nogil=True)(_utf8)
 
 
 def _hex4(pos: int) -> int:
-    """Four hexadecimal digits."""
+    """The value of four hexadecimal digits."""
     value = 0
     for at in range(4):
         byte = np.int64(load_byte(pos + at))
@@ -120,7 +120,7 @@ hex4 = njit(cache=True, nogil=True)(_hex4)
 
 
 def _escape(pos: int, stop: int) -> tuple[int, int]:
-    """The character of an escape, whose backslash is at `pos`, and the position behind it.
+    """The character of an escape with its backslash at `pos`, and the position after it.
 
     Half of a surrogate pair is not simple.
     """
@@ -158,7 +158,7 @@ escape = njit(cache=True, nogil=True)(_escape)
 
 
 def _scan_string(pos: int, stop: int) -> tuple[int, bool]:
-    """From behind the opening quote: where the closing one is, and whether there are escapes."""
+    """From after the opening quote: the closing quote, and whether there are escapes."""
     begin = pos
     escaped = False
     while True:
@@ -186,7 +186,7 @@ scan_string = njit(cache=True, nogil=True)(_scan_string)
 
 
 def _unescape(pos: int, end: int, target: int) -> int:
-    """Writes a string that was scanned; how many bytes it has. They are no more than before."""
+    """Writes a scanned string and returns its size, which is never larger than in the text."""
     begin = target
     while pos < end:
         byte = load_byte(pos)
@@ -222,7 +222,7 @@ unescape = njit(cache=True, nogil=True)(_unescape)
 
 
 def _digits(pos: int, stop: int, value: np.uint64) -> tuple[int, np.uint64]:
-    """Behind the digits, and the number with them."""
+    """The position after the digits, and `value` extended by them."""
     while pos < stop:
         digit = load_byte(pos) - np.uint8(48)
         if digit > 9:
@@ -236,10 +236,10 @@ digits = njit(cache=True, nogil=True, inline="always")(_digits)
 
 
 def _scan_number(pos: int, stop: int) -> tuple[int, np.uint64, int, int]:
-    """The position behind a number, its digits as one number, the power of ten, and flags.
+    """The position after a number, its digits as one number, the power of ten, and flags.
 
-    With more than `MAX_DIGITS`, which a value may have that nobody asks for, the digits are wrong:
-    the power of ten is then `stop`, larger than any.
+    A value that no column needs may have more than `MAX_DIGITS`. Then the digits are wrong, and the
+    power of ten is `stop`, which is larger than any valid power.
     """
     begin = pos
     flags = 0
@@ -261,7 +261,7 @@ def _scan_number(pos: int, stop: int) -> tuple[int, np.uint64, int, int]:
         if power == 0:
             return -1, zero, 0, 0
         count -= power
-        if load_byte(first) == 48:  # zeros that lead do not count
+        if load_byte(first) == 48:  # leading zeros do not count
             count -= 1
             while point < pos and load_byte(point) == 48:
                 count -= 1
@@ -289,7 +289,7 @@ scan_number = njit(cache=True, nogil=True)(_scan_number)
 
 
 def _fixed(pos: int, count: int) -> int:
-    """So many digits."""
+    """The value of `count` digits."""
     value = 0
     for at in range(count):
         digit = load_byte(pos + at) - np.uint8(48)
@@ -319,7 +319,7 @@ def _to_days(pos: int, stop: int) -> int:
         last = 29 if leap else 28
     if day > last:
         return NO_TIME
-    # Years that begin in March have their odd day at the end.
+    # If years begin in March, the leap day is their last day.
     if month <= 2:
         year -= 1
         month += 12
@@ -333,7 +333,7 @@ to_days = njit(cache=True, nogil=True)(_to_days)
 def _to_micros(pos: int, stop: int, zoned: bool, zoneless: bool) -> int:
     """`YYYY-MM-DDTHH:MM:SS[.ffffff][Z|+HH:MM]` as microseconds since 1970, or NO_TIME.
 
-    `zoned` and `zoneless`: whether it may have a zone, and whether it may have none (UTC then).
+    `zoned`: it may have a time zone. `zoneless`: it may have none, and is then in UTC.
     """
     if stop - pos < 19:
         return NO_TIME
@@ -374,7 +374,7 @@ def _to_micros(pos: int, stop: int, zoned: bool, zoneless: bool) -> int:
         hours, minutes = fixed(pos + 1, 2), fixed(pos + 4, 2)
         if hours < 0 or hours > 14 or minutes < 0 or minutes > 59:
             return NO_TIME
-        # The first and the last year may be left by the shift.
+        # The zone may shift the time out of the first or the last year.
         if days < -719162 + 366 or days > 2932896 - 366:
             return NO_TIME
         shift = (hours * 60 + minutes) * 60_000_000
