@@ -153,8 +153,7 @@ class AlterPartitionManager:
         self.start()
 
     def _remember_silent(self, leader: Leader) -> None:
-        """Lets a follower rejoin that fetched while in sync and has been removed from the ISR
-        since.
+        """Lets a follower rejoin that was removed from the ISR after it had caught up.
 
         The metadata that removed it may be older than its fetch. In an idle partition no later
         fetch names the partition again.

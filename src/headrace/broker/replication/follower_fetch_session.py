@@ -252,7 +252,7 @@ class FollowerFetchSession:
                 # Nothing to send; the leader notifies the position of the next change.
                 self._quiet(position, leader)
             elif start > where.log_start and position.told_start != UNKNOWN:
-                return True  # a DeleteRecords request may wait until every replica has deleted the records
+                return True  # a DeleteRecords request may wait for this replica
         return False
 
     def _quiet(self, position: FollowerPosition, leader: Leader) -> None:

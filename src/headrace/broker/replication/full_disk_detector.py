@@ -26,9 +26,7 @@ class FullDiskDetector:
         self._since: dict[str, _Since] = {}
 
     def look(self, refusals: Mapping[str, Refusals], now: float) -> set[str]:
-        """The logs without space in directories that have rejected appends for a while and still
-        do.
-        """
+        """The logs without space in directories that keep rejecting appends."""
         known, self._since = self._since, {}
         full: set[str] = set()
         for directory, logs in refusals.items():

@@ -109,9 +109,7 @@ class ReplicaFetchSession:
     # --- the session ----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Starts a new session, because the leader does not know this one; names every partition
-        again.
-        """
+        """Starts a new session, in which every partition is named again."""
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.began = self.number + 1

@@ -51,9 +51,7 @@ log = logging.getLogger(__name__)
 FETCH_VERSION: Final = 17
 RESPONSE_HEADER_VERSION: Final = 1
 MAX_UNDER_WAY: Final = 2  # the waiting fetch, and the one that ends its wait
-NAMED_PER_FETCH: Final = (
-    256  # logs may have to be opened first; other requests are served between fetches
-)
+NAMED_PER_FETCH: Final = 256  # naming may open logs; others are served between fetches
 
 Part = tuple[
     bytes, FetchPartitionData, ReplicationSlice, bool
@@ -175,9 +173,7 @@ class ReplicaFetcher:
         line = self._line.current
         if line is None or not line.is_open:
             self._session.connection_lost()
-            if (
-                self._session.is_needed
-            ):  # otherwise nothing would be copied from that broker any more
+            if self._session.is_needed:  # otherwise there is nothing left to copy
                 self._line.open()
             return
         if self._under_way >= MAX_UNDER_WAY:
@@ -305,9 +301,7 @@ class ReplicaFetcher:
         self._poke()
 
     def _take_slice(self, line: LeaderLink, number: int, parts: list[Part], first: int) -> None:
-        """Appends fetched records; large amounts in slices, so that other requests are served
-        between.
-        """
+        """Appends fetched records, in slices so that other requests are served between them."""
         if self._closed or line is not self._line.current:
             return
         session, cost = self._session, 0

@@ -165,9 +165,7 @@ class ReplicaMover:
                 aligned = seen
             if self._copy_piece(original, copy):
                 if copy.flush_is_due(self._host.clock.wall_ms()):
-                    await self._host.offload(
-                        copy.flush
-                    )  # the next start need not read it all again
+                    await self._host.offload(copy.flush)  # saves reading at the next start
                 await self._pause()
                 continue
             await self._host.offload(copy.flush)

@@ -102,7 +102,7 @@ def add_share_leader_hints(
     leader: Callable[..., LeaderT],
     endpoint: Callable[..., EndpointT],
 ) -> list[EndpointT]:
-    """Like `add_leader_hints`, for the partitions of these topics that this broker does not lead."""
+    """Like `add_leader_hints`, for partitions of these topics that this broker does not lead."""
     known = image.topics_by_id
     wrong = (
         WrongLeader(known.get(topic.topic_id), data.partition_index, data)

@@ -204,7 +204,7 @@ class ShareDeadLetters:
         return last
 
     async def written(self, live: DeadLetterSource) -> frozenset[int]:
-        """The offsets of the dead letters that this share partition wrote last; raises NotWritten."""
+        """The offsets of this share partition's last dead letters; raises NotWritten."""
         name = live.config.share_dead_letter_topic
         if not name or name not in self._host.metadata.image.topics:
             return frozenset()

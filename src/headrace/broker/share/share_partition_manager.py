@@ -61,7 +61,7 @@ class SharePartitionManager:
     def known(
         self, group_id: str, partition: SharedPartition
     ) -> SharePartitionRunner | AcknowledgeOutcome:
-        """Like `find`, but does not create the share partition: without readers there are no locks."""
+        """Like `find`, but never creates the share partition: without readers it has no locks."""
         live = self._live.get(SharePartitionKey(group_id, *partition))
         if live is not None:
             return live
@@ -126,9 +126,7 @@ class SharePartitionManager:
                     live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def forget_group(self, group_id: str) -> None:
-        """Unloads the group's partitions because their stored state changes; the next reader
-        reloads.
-        """
+        """Unloads the group's partitions: their stored state changes, so the next read reloads."""
         for live in self._of_group(group_id):
             live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 

@@ -319,7 +319,7 @@ class SharePartitionRunner:
             self._changed()
 
     def end(self, outcome: AcknowledgeOutcome) -> None:
-        """Stops this share partition: it returns no more records and accepts no acknowledgements."""
+        """Stops this share partition: no more records are returned or acknowledged."""
         if self.failure is not None:
             return
         self.failure = outcome
