@@ -101,9 +101,7 @@ class FastFailureDetection:
             self._start_check(self._fence_missing(active_controller))
 
     async def _fence_missing(self, active_controller: ActiveController) -> None:
-        """Checks brokers that may have died with the last controller: they never connected to this
-        one.
-        """
+        """Checks brokers that never connected: they may have died with the last controller."""
         await asyncio.sleep(MISSING_AFTER_S)
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:

@@ -77,7 +77,7 @@ class MemberMetadata:
         self._notify_listeners()
 
     def begin(self) -> None:
-        """Starts applying images: the current one is applied, and each later one will be."""
+        """Marks the current image as applied; from now on each later one is applied, too."""
         self._begun = True
         self.published_version = self.image.version
         self._notify_listeners()

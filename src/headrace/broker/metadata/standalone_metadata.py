@@ -38,9 +38,7 @@ class Metadata(MetadataView, Protocol):
     def configs(self) -> ConfigControl: ...
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """Runs one operation to its end; raises `NotController` if another broker is the
-        controller.
-        """
+        """Runs one operation to its end; raises `NotController` on other brokers."""
         ...
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...

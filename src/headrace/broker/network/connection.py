@@ -35,9 +35,7 @@ log = logging.getLogger(__name__)
 JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
 SMALL_PART_BYTES = 4 * 1024  # so is the copy of a small part beside large ones
 FLUSH_ABOVE_BYTES = 256 * 1024  # larger responses are sent at once, so that back-pressure works
-WRITE_HIGH_WATER_BYTES = (
-    1024 * 1024
-)  # more unsent responses than this pause the reading of requests
+WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent responses past this pause the reading of requests
 LINGER_S = 0.1  # how long a drained connection stays open for the client to read its last responses
 
 # Globals: reading an attribute of an enum class takes 40 ns and a lookup in the table 45 ns, of the

@@ -99,9 +99,7 @@ class Server:
         allowed = limits.connections_per_ip_overrides.get(ip, limits.max_connections_per_ip)
         if full or self._by_ip[ip] >= allowed:
             self._refused += 1
-            if (
-                self._refused.bit_count() == 1
-            ):  # 1, 2, 4, 8 ...: many connections must not flood the log
+            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
                 name = "max.connections" if full else "max.connections.per.ip"
                 log.warning(
                     "refused a connection",

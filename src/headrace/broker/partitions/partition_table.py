@@ -67,7 +67,7 @@ class HostedTopic:
         return self.leader(index) or self.followers.get(index)
 
     def grow(self, partitions: int) -> None:
-        """Extends the topic to `count` partitions, led by other brokers until `put` says otherwise."""
+        """Extends the topic to that many partitions, led by other brokers until `put` is called."""
         self.leaders.extend([None] * (partitions - len(self.leaders)))
 
     def put(self, index: int, role: SoleLeader | Follower | None) -> None:

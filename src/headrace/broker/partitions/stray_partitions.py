@@ -43,7 +43,7 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
 
 
 def make_stray(logs: LogManager, topic: str, partition: int, reason: str) -> None:
-    """Makes a log stray: keeps its files but does not use them. A log without records is deleted."""
+    """Makes a log stray: its files stay but are not used. A log without records is deleted."""
     found = logs.get(topic, partition)
     if found is not None and _never_had_a_record(found):
         _delete_empty(logs, found)

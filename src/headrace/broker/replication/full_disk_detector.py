@@ -1,8 +1,8 @@
 """Finds logs on disks that have been full long enough for others to take over. Pure.
 
 A full disk is often temporary, and most failed appends need no action. A directory counts only if
-it keeps rejecting appends; one without appends does not count. Once a directory counts, all of its
-logs do at once.
+it keeps rejecting appends; one without appends does not count. From then on each of its logs counts
+at its first failed append.
 """
 
 from collections.abc import Mapping

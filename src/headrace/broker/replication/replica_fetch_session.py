@@ -65,7 +65,7 @@ class ReplicaFetchSession:
         self.due[key] = state
 
     def remove(self, follower: Follower) -> bool:
-        """Removes it; returns whether it was copied. The next leader epoch fences late responses."""
+        """Removes it; returns whether it was copied. The next leader epoch fences late fetches."""
         key = (follower.topic_id, follower.index)
         self._parting.pop(key, None)
         return self._remove(key, follower)

@@ -6,4 +6,4 @@ class StartupError(Exception):
 
 
 class StopTimedOut(Exception):
-    """The logs were not flushed in time: without a clean-shutdown marker the next start recovers."""
+    """Logs were not flushed in time: without a clean-shutdown marker the next start recovers."""
