@@ -1,4 +1,4 @@
-"""docs/benchmarks.*: every publication writes the whole page, from the latest results of each part."""
+"""docs/benchmarks.*: always writes the whole page, from the latest results of each part."""
 
 from pathlib import Path
 

@@ -1,5 +1,7 @@
-"""Thousands of partitions on three brokers: creation, failover of a third of the leaders, restart,
-and the propagation of one change.
+"""Thousands of partitions on three brokers.
+
+Measures their creation, the failover of a third of their leaders, the restart, and how soon every
+broker knows of one change.
 """
 
 import statistics

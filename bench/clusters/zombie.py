@@ -25,7 +25,7 @@ MARK = b"sent to a leader that stood still"
 
 
 class ZombieProbe:
-    """Connects while the broker still answers; call `send` while it is paused, `acks` afterwards."""
+    """Connects while the broker still answers; `send` while it is paused, `acks` later."""
 
     def __init__(self, broker: Node, topic: str) -> None:
         self._topic = topic

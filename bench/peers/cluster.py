@@ -149,9 +149,7 @@ class Cluster(ABC):
         self.wait(all_known, "all brokers are known to each other", timeout_s)
 
     def await_in_sync(self, timeout_s: float = SETTLE_TIMEOUT_S) -> float:
-        """Waits until every broker shows all replicas of all partitions in sync; returns the
-        seconds.
-        """
+        """Waits until every broker shows all replicas in sync; returns the seconds."""
         began = time.monotonic()
         self.wait(
             lambda: all(in_sync(self.view(broker)) for broker in self.brokers),

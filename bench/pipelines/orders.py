@@ -76,8 +76,9 @@ def fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:
 
 
 def produce_paced(bootstrap: str, topic: str, partitions: int, rate: int, seconds: float) -> None:
-    """Sends orders at a fixed rate, whatever the broker does; each has its send time in
-    milliseconds in `id`.
+    """Sends orders at a fixed rate, whatever the broker does.
+
+    The `id` of each is its send time in milliseconds.
     """
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     random = Random(2)

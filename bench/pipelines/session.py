@@ -91,7 +91,9 @@ class Side:
 
 
 class Connector(Side):
-    """Spark's Kafka source; the table is a folder of Parquet with all rows, or with a rule those
+    """Spark's Kafka source.
+
+    The table is a folder of Parquet with all rows, good and bad. With a rule, it has only those
     that meet it.
     """
 

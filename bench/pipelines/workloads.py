@@ -24,8 +24,9 @@ from bench.workload import Goal, Metric
 
 SMALL, LARGE = 100, 1000
 WARM_UPS = 3
-"""Rounds at the start of a workload that do not count. The first runs of a session are slow,
-because a JVM compiles only frequent code.
+"""Rounds at the start of a workload that do not count.
+
+The first runs of a session are slow, because a JVM compiles only frequent code.
 """
 BATCH = Rate("batch", "batch", 1.2)
 STREAM = Rate("stream", "streaming", 1.0)
@@ -115,8 +116,10 @@ def _table(topic: str, count: int) -> Callable[[Stage, int], tuple[Figure, ...]]
 def _shaped(
     topic: str, count: int, *, shape: Mapping[str, str]
 ) -> Callable[[Stage, int], tuple[Figure, ...]]:
-    """With SQL and a rule. Headrace sends broken records, and those that do not meet the rule, to a
-    topic; the connector's side omits both.
+    """A table with SQL and a rule in between.
+
+    Headrace sends broken records, and those that do not meet the rule, to a topic; the connector's
+    side omits both.
     """
 
     def bad_of(count: int) -> int:

@@ -18,7 +18,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A paced producer without linger; `latency` times the response, `e2e` the consumer's receipt."""
+    """A paced producer without linger; `latency` times the response, `e2e` the receipt."""
 
     name: str
     title: str

@@ -81,9 +81,7 @@ class LongLog:
         return figures
 
     def finish(self, contestant: Contestant) -> None:
-        """Does nothing: the benchmark ends with this workload and removes the data with the
-        brokers.
-        """
+        """Does nothing: this workload is the last one, and the data is removed with the brokers."""
 
 
 def produce(peer: Peer, topic: str, count: int, **options: Option) -> float:
