@@ -251,7 +251,7 @@ class Transacting(_Sender):
         return outcome != "unknown"
 
     def _all_answered(self, producer: Producer) -> bool:
-        """Whether every send has an outcome; an abort then has something to hide."""
+        """Whether every send is answered without an error; an abort then has records to hide."""
         before = sum(self.errors.values())
         with suppress(KafkaException):
             return producer.flush(CALL_S) == 0 and sum(self.errors.values()) == before

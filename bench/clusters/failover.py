@@ -109,7 +109,7 @@ def warm_up(cluster: Cluster) -> None:
 def _trial(cluster: Cluster, case: str, topic: str) -> dict[str, float]:
     victim = _arrange(cluster, case, topic)
     figures: dict[str, float] = {}
-    # Only a paused broker causes client timeouts.
+    # The client's timeout matters only for a paused broker.
     patience_ms = PATIENCE_MS if case == "pause_leader" else DEFAULT_PATIENCE_MS
     load = SteadyProducer(cluster.bootstrap, topic, rate=RATE, patience_ms=patience_ms)
     try:

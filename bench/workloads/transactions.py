@@ -6,7 +6,7 @@ from bench import topics
 from bench.workload import Contestant, Goal, Metric, Sample
 from bench.workloads.meter import metered, pick
 
-# Seconds per million transactions: 1,000 of them are a millisecond each.
+# 1,000 seconds per million transactions are one millisecond each.
 SECONDS_PER_MILLION_IN_MS = 1000
 METRICS = (
     Metric("per_second", "rate", "transactions/s", "higher", Goal("ratio", 1.0), headline=True),

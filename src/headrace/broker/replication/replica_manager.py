@@ -146,7 +146,7 @@ class ReplicaManager:
 
     @staticmethod
     def _hand_over(leader: Leader, keeper: AlterPartitionManager) -> None:
-        """Moves leadership of partitions without disk space to another replica and follows it.
+        """Resigns where there is no disk space: another replica leads, and this one follows.
 
         Never replaces another change that may be pending: this leader still commits.
         """
@@ -158,11 +158,11 @@ class ReplicaManager:
             keeper.resign(leader)
 
     def _has_no_room(self, follower: Follower, full: set[str]) -> bool:
-        """Whether its leader can stop waiting before the replica lags."""
+        """Whether the log has no disk space and its leader need not wait for it."""
         return f"{follower.topic}-{follower.index}" in full and self._can_be_spared(follower)
 
     def _has_failed(self, leader: Leader, keeper: AlterPartitionManager) -> bool:
-        """Whether the log has failed. A damaged log has, while other replicas can take over.
+        """Whether the log has failed. A damaged log fails while other replicas can take over.
 
         If those are gone before they take over, its valid part is served again: no other replica
         could serve more, and the others catch up from it when they return.
@@ -182,7 +182,7 @@ class ReplicaManager:
         return found.failure is not None
 
     def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetcherManager) -> bool:
-        """Whether the replica's records cannot be stored; one without a log may get a working disk.
+        """Whether the log cannot be used; a replica without a log may get a working disk.
 
         A damaged log that was in use first stops being copied to. Otherwise a late fetch could make
         its leader count it as in sync again, with records that are truncated by then.
@@ -212,7 +212,7 @@ class ReplicaManager:
         return len(others) >= max(1, hosted.config.min_insync_replicas)
 
     def _copy_again_if_damaged(self, follower: Follower, fetchers: ReplicaFetcherManager) -> None:
-        """Only where another broker leads and no replica relies on this log, so nothing is lost."""
+        """Truncates a damaged log and copies it again, if it is in neither the ISR nor the ELR."""
         damaged = self._host.logs.get(follower.topic, follower.index)
         if damaged is None or not damaged.is_damaged or damaged.directory.failure is not None:
             return
