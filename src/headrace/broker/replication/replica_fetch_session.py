@@ -71,7 +71,7 @@ class ReplicaFetchSession:
         return self._remove(key, follower)
 
     def part_from(self, follower: Follower) -> bool:
-        """Removes it; `has_parted_from` returns when its leader knows."""
+        """Removes it; `has_parted_from` is true once its leader knows."""
         key = (follower.topic_id, follower.index)
         state = self.states.get(key)
         if state is not None and state.in_session:

@@ -139,7 +139,7 @@ class ReplicaFetcher:
             self._poke()
 
     def part_from(self, follower: Follower) -> None:
-        """Removes it; `has_parted_from` returns when its leader knows."""
+        """Removes it; `has_parted_from` is true once its leader knows."""
         if self._session.part_from(follower):
             self._poke()
 

@@ -304,7 +304,7 @@ class SharePartitionRunner:
         """Does nothing: waiting fetches listen for new records themselves."""
 
     def interrupted(self) -> None:
-        """Handles a moved log start or a deleted topic."""
+        """Handles a moved log start, lost leadership or a deleted topic."""
         if self.leader.closed:
             moved = self.key.topic_id in self._host.metadata.image.topics_by_id
             self.end(
