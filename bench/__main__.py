@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def leave(_signal: int, _frame: object) -> NoReturn:
-    """SIGTERM unwinds, so that brokers end and data goes; a second one must not cut that short."""
+    """Unwinds on SIGTERM, so that brokers stop and data is removed; ignores a second SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 
@@ -79,7 +79,7 @@ def leave(_signal: int, _frame: object) -> NoReturn:
 def why_not_publish(
     measured: results.Results, *, complete: bool, without: Sequence[str] = ()
 ) -> str:
-    """What would mislead a reader of the page; empty if nothing would.
+    """The reasons why the page would mislead a reader; empty if there are none.
 
     The page's notes must say why it is `without` some workloads.
     """
@@ -129,7 +129,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
-    """Runs the chosen workloads; what failed is said at once and left out of the results."""
+    """Runs the chosen workloads; a failure is printed at once and left out of the results."""
     scale = QUICK_SCALE if options.quick else 1.0
     workloads = [
         workload
@@ -173,7 +173,7 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
 
 @contextmanager
 def contest(names: Sequence[str], work: Path) -> Iterator[tuple[Contestant, Contestant]]:
-    """Both contestants under one scratch directory that is gone afterwards."""
+    """Both contestants under one scratch directory, which is removed afterwards."""
     load = LoadGenerator(artifacts.load_generator())
     home = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=work))
     first, second = (
@@ -208,7 +208,7 @@ def say_sample(workload: Workload, contestant: str, sample: Sample) -> None:
 
 
 def raise_file_limit() -> None:
-    """10,000 partitions need that many open files in Kafka; children inherit the limit."""
+    """Raises the limit of open files: Kafka needs one per partition; children inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,7 +1,7 @@
 """What a benchmark needs besides Python: Kafka's jars and the compiled load generator.
 
-Both live in the user's cache directory, are made once, and appear there whole: they are built
-beside their final place and renamed.
+Both are stored in the user's cache directory and created once. They are built beside their final
+path and renamed, so an incomplete one never appears there.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
-# The last line of releases that can run with ZooKeeper.
+# The last release line that can run with ZooKeeper.
 KAFKA_WITH_ZOOKEEPER_VERSION = "3.9.2"
 BENCH = Path(__file__).parent
 MAVEN_TIMEOUT_S = 900
@@ -23,11 +23,11 @@ COMPILE_TIMEOUT_S = 120
 
 
 class MissingToolError(Exception):
-    """Something that script/bench could not install; the message says what to do."""
+    """script/bench could not install a tool; the message says what to do."""
 
 
 class BusyError(Exception):
-    """Another benchmark runs on this machine."""
+    """Another benchmark is running on this machine."""
 
 
 def cache_directory() -> Path:
@@ -36,7 +36,7 @@ def cache_directory() -> Path:
 
 
 def kafka_jars(version: str = KAFKA_VERSION) -> Path:
-    """The directory of Apache Kafka's jars, fetched with Maven on the first call."""
+    """The directory of Apache Kafka's jars, downloaded with Maven on the first call."""
     jars = cache_directory() / f"kafka-{version}"
     if jars.is_dir():
         return jars
@@ -56,7 +56,7 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
 
 
 def load_generator() -> Path:
-    """The compiled load generator; its name carries a hash of its sources."""
+    """The compiled load generator; its name contains a hash of its sources."""
     sources = sorted((BENCH / "load").glob("*.[ch]"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     program = cache_directory() / f"load-{digest}"
@@ -91,7 +91,7 @@ def run(command: list[str], timeout_s: float) -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Holds the machine for one benchmark: two at once would measure each other."""
+    """Locks the machine for one benchmark: two at once would disturb each other."""
     cache_directory().mkdir(parents=True, exist_ok=True)
     with (cache_directory() / "bench.lock").open("w") as lock:
         try:
@@ -103,7 +103,7 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def staging(final: Path) -> Iterator[Path]:
-    """A path beside `final` for what is being built; removed if it was not renamed away."""
+    """A path beside `final` for the build; removed if it was not renamed."""
     final.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=final.parent))
     try:

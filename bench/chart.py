@@ -1,7 +1,7 @@
 """The chart of docs/benchmarks.md: how many times better each headline figure is, as SVG. Pure.
 
-A logarithmic axis, because ten times better and ten times worse deserve the same length; the bar is
-the median, the thin line the middle half of the pairs.
+The axis is logarithmic, so that ten times better and ten times worse have the same length. The bar
+is the median, the thin line the middle half of the pairs.
 """
 
 import math
@@ -50,7 +50,7 @@ def chart(results: Results) -> str:
 
 
 def times_better(figure: Figure) -> Spread | None:
-    """The ratio, turned so that more is better: for a cost it is Kafka's over ours."""
+    """The ratio, inverted for costs so that more is better: Kafka's over ours."""
     ratio = figure.ratio
     if ratio is None or figure.metric.better == "higher":
         return ratio

@@ -1,7 +1,7 @@
-"""Calls the compiled load generator and reads the JSON lines it prints.
+"""Runs the compiled load generator and reads the JSON lines that it prints.
 
-The last line holds the figures. A mode that sets the stage first says before, in a line of its own,
-when the timed part begins.
+The last line contains the figures. A mode with a set-up first prints a separate line when the timed
+part begins.
 """
 
 import json
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-# On top of the generator's own limit, which is the one that explains itself.
+# Added to the generator's own limit, which has the better error message.
 GRACE_S = 30.0
 DEFAULT_TIMEOUT_MS = 120_000
 MS_PER_S = 1000
@@ -43,7 +43,7 @@ class LoadGenerator:
         on_ready: Callable[[], None],
         on_done: Callable[[], None],
     ) -> Mapping[str, float]:
-        """The figures; the callbacks surround the timed part of a mode that says when it begins."""
+        """The figures; the callbacks surround the timed part of a mode that reports its start."""
         given = {"bootstrap": bootstrap, "timeout_ms": DEFAULT_TIMEOUT_MS, **options}
         command = self._command(mode, given)
         limit_s = float(given["timeout_ms"]) / MS_PER_S + GRACE_S
@@ -76,7 +76,7 @@ class LoadGenerator:
     def background(
         self, mode: str, bootstrap: str, **options: Option
     ) -> Iterator["BackgroundLoad"]:
-        """A load that ends with the block, if it was not finished before."""
+        """A load that ends with the block, unless it was finished before."""
         given = {"bootstrap": bootstrap, "timeout_ms": DEFAULT_TIMEOUT_MS, **options}
         command = self._command(mode, given)
         process = subprocess.Popen(
@@ -93,7 +93,7 @@ class LoadGenerator:
 
 
 class BackgroundLoad:
-    """A mode that runs until it is told to end, while the caller does something to the brokers."""
+    """A mode that runs until `finish`, while the caller acts on the brokers."""
 
     def __init__(self, process: subprocess.Popen[str], call: str) -> None:
         self._process = process
@@ -108,17 +108,17 @@ class BackgroundLoad:
         self._ready.set()
 
     def await_ready(self, timeout_s: float) -> None:
-        """Until the generator says that the timed part has begun."""
+        """Waits until the generator reports the start of the timed part."""
         if not self._ready.wait(timeout_s) or self._process.poll() is not None:
             self.kill()
             raise LoadError(f"{self._call}: {self._said.text[-MAX_SAID_CHARACTERS:] or 'no ack'}")
 
     def count_from_now(self) -> None:
-        """Forgets the latencies so far, in a mode that measures some."""
+        """Discards the latencies so far, in a mode that measures them."""
         self._process.send_signal(signal.SIGUSR1)
 
     def finish(self, timeout_s: float) -> Mapping[str, float]:
-        """Ends the load, and returns its figures when everything that it sent was answered."""
+        """Ends the load, and returns its figures once everything that it sent is answered."""
         self._process.send_signal(signal.SIGINT)
         self._listener.join(timeout_s)
         hung = self._listener.is_alive()
@@ -135,7 +135,7 @@ class BackgroundLoad:
 
 
 def _nothing() -> None:
-    """Where nobody asks when the timed part begins."""
+    """The default callback: does nothing when the timed part begins."""
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ def _listen(
 ) -> None:
     for line in process.stdout or ():
         if not line.startswith("{"):
-            said.text += line  # what went wrong, in the generator's words
+            said.text += line  # the error in the generator's words
             continue
         figures = json.loads(line)
         if "ready" in figures:

@@ -1,4 +1,4 @@
-"""What the benchmark ran on, in the words a reader needs to judge its figures."""
+"""A description of the machine, with what a reader needs to judge the figures."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Interleaved runs: A B, B A, A B, ... so that drift of the machine hits both alike.
+"""Interleaved runs: A B, B A, A B, ... so that drift of the machine affects both alike.
 
 Each contestant is prepared and warmed up before the first pair counts.
 """
@@ -22,7 +22,7 @@ class Pairs:
 
 
 def order(pair: int) -> tuple[int, int]:
-    """Who runs first in a pair: ABBA, so that neither always follows the other."""
+    """The order within a pair: ABBA, so that neither contestant always runs second."""
     return (0, 1) if pair % 2 == 0 else (1, 0)
 
 

@@ -1,6 +1,6 @@
-"""What the kernel says about a process and its children: CPU time and memory.
+"""CPU time and memory of a process and its children, from the kernel.
 
-Linux only, as the figures come from /proc.
+Linux only, because the figures come from /proc.
 """
 
 import os
@@ -41,7 +41,7 @@ def memory(pid: int) -> Memory:
 
 
 def peak_bytes(pid: int) -> int:
-    """The most memory that the process itself has had resident."""
+    """The peak resident memory of the process itself."""
     status = (PROC / str(pid) / "status").read_text()
     peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(peak.split()[1]) * BYTES_PER_KB
@@ -52,7 +52,7 @@ def command_line(pid: int) -> list[str]:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """The process and its live descendants; threads come and go meanwhile."""
+    """The process and its live descendants; threads may start and end meanwhile."""
     yield pid
     try:
         tasks = list((PROC / str(pid) / "task").iterdir())
@@ -71,6 +71,6 @@ def _own_cpu_seconds(pid: int) -> float:
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0  # it has ended meanwhile; who waited for it has its time
+        return 0.0  # it has ended meanwhile; its parent has its CPU time
     ticks = sum(int(fields[index]) for index in (UTIME, STIME, CUTIME, CSTIME))
     return ticks / TICKS_PER_S

@@ -1,4 +1,4 @@
-"""docs/benchmarks.*: the page is always written whole, from what was measured last of each part."""
+"""docs/benchmarks.*: always writes the whole page, from the latest results of each part."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from bench.pipelines.section import section
 
 PAGE, CHART, DATA = "benchmarks.md", "benchmarks.svg", "benchmarks.json"
 PIPELINE_DATA = "benchmarks-pipeline.json"
-# Written by hand, and made part of the page: what a reader should know about this publication.
+# Written by hand and included in the page: what a reader should know about this publication.
 NOTES, PIPELINE_NOTES = "benchmarks-notes.md", "benchmarks-pipeline-notes.md"
 
 
@@ -18,7 +18,7 @@ def publish(
     brokers: results.Results | None = None,
     pipelines: results.Results | None = None,
 ) -> None:
-    """Keeps what is given, and writes the page from that and from what was kept before."""
+    """Stores the given results, and writes the page from them and from the stored ones."""
     if brokers is not None:
         results.save(brokers, docs / DATA)
         (docs / CHART).write_text(chart(brokers))

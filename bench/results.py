@@ -1,4 +1,4 @@
-"""Results as data: what a run measured, as JSON and back. Pure but for the two file calls."""
+"""Results as data: the figures of a run, to and from JSON. Pure except for the two file calls."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from bench.workload import Goal, Metric, Workload
 class Figure:
     """One metric of one workload: the samples of both contestants, pair by pair.
 
-    `theirs` is empty where there is nothing to compare with.
+    `theirs` is empty if there is no counterpart.
     """
 
     metric: Metric
@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """`load_average` is the machine's before this workload: what else was running."""
+    """`load_average` is the machine's load before this workload."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ class WorkloadResult:
 
 
 class MixedRunsError(Exception):
-    """Runs that were not made alike cannot stand in one table."""
+    """Runs under different conditions cannot share a table."""
 
 
 @dataclass(frozen=True, slots=True)

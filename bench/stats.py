@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where samples lie. With one sample all five figures are that sample."""
+    """The distribution of samples. With one sample all five figures are that sample."""
 
     count: int
     low: float
@@ -35,7 +35,7 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def pair_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """The ratio within each pair, whose two runs met the same state of the machine.
+    """The ratio within each pair, whose two runs share the same state of the machine.
 
     A pair whose denominator is zero (a CPU figure below the clock's tick) has no ratio.
     """

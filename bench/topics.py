@@ -26,9 +26,9 @@ def create(
     config: Mapping[str, str] | None = None,
     replicas: int = 1,
 ) -> float:
-    """Creates topics (name to partition count), a request after the other; seconds they took."""
+    """Creates topics (name to partition count), one request after another; returns the seconds."""
     client = _client(peer)
-    # Connecting and finding the controller are the client's business, not the request's.
+    # Connecting and finding the controller are not part of the request.
     client.list_topics(timeout=REQUEST_TIMEOUT_S)
     began = time.monotonic()
     for request in requests:
@@ -55,7 +55,7 @@ def place(peer: Served, name: str, replicas: Sequence[int]) -> None:
 
 @contextmanager
 def creating(peer: Served, name: str, *, partitions: int, replicas: int) -> Iterator[None]:
-    """The request for a topic has been sent when the block begins, and answered when it ends."""
+    """The topic's creation is requested when the block begins and answered when it ends."""
     client = _client(peer)
     client.list_topics(timeout=REQUEST_TIMEOUT_S)
     answers = client.create_topics(
@@ -66,11 +66,11 @@ def creating(peer: Served, name: str, *, partitions: int, replicas: int) -> Iter
 
 
 def delete(peer: Served, name: str, *, gone: bool = True) -> float:
-    """Deletes the topic, and returns the seconds until the answer.
+    """Deletes the topic, and returns the seconds until the response.
 
-    With `gone` it then waits until the files are gone too, so that runs do not pile up.
+    With `gone` it then waits until the files are deleted too, so that runs do not accumulate.
     """
-    client = _client(peer)  # its requests end with it: it must outlive their answers
+    client = _client(peer)  # its requests end with it, so it must outlive their responses
     client.list_topics(timeout=REQUEST_TIMEOUT_S)
     began = time.monotonic()
     _await(
@@ -102,7 +102,7 @@ def topic(
     config: Mapping[str, str] | None = None,
     replicas: int = 1,
 ) -> Iterator[str]:
-    """A topic for one run. What earlier runs left to write is on disk before the run begins."""
+    """A topic for one run. Writes of earlier runs are on disk before the run begins."""
     create(peer, {name: partitions}, config=config, replicas=replicas)
     os.sync()
     try:

@@ -1,4 +1,4 @@
-"""Brings a broker to its steady speed before anything counts: a JVM compiles what it runs often."""
+"""Brings a broker to its steady speed before the measurement: a JVM compiles frequent code."""
 
 from bench import topics
 from bench.peers.peer import Peer

@@ -1,4 +1,4 @@
-"""One blocking connection to one broker, for questions that client libraries do not ask."""
+"""One blocking connection to one broker, for requests that client libraries do not offer."""
 
 import socket
 import struct
@@ -52,7 +52,7 @@ class Wire:
         self._socket.sendall(struct.pack(">i", len(body)) + body)
 
     def receive(self, answer: type[R], version: int) -> R:
-        """The next answer; requests are answered in their order."""
+        """The next response; requests are answered in order."""
         (size,) = struct.unpack(">i", self._take(4))
         body = self._take(size)
         spec = next(spec for spec in APIS.values() if spec.response is answer)

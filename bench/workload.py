@@ -1,4 +1,4 @@
-"""What a workload is: named figures, and one run against one contestant."""
+"""The definition of a workload: named figures, and one run against one contestant."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -57,14 +57,14 @@ class Contestant:
                 peer.start()
                 self._warm_up(peer)
             except BaseException:
-                peer.discard()  # a half-warm broker would be measured as if it were warm
+                peer.discard()  # a partly warm broker would be measured as a warm one
                 raise
             self._warm = peer
         return self._warm
 
     @property
     def running(self) -> Peer | None:
-        """The warm instance if there is one and it lives."""
+        """The warm instance if there is one and it runs."""
         return self._warm if self._warm is not None and self._warm.running else None
 
     def fresh(self) -> Peer:

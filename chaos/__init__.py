@@ -1,1 +1,1 @@
-"""Faults at random on a real cluster under load, and a verdict on what its clients saw."""
+"""Random faults on a real cluster under load, and a verdict on what its clients saw."""

@@ -1,4 +1,4 @@
-"""`script/chaos`: runs with random faults, a line for each and a verdict over all."""
+"""`script/chaos`: runs with random faults, with a line for each and an overall verdict."""
 
 import argparse
 import json

@@ -1,10 +1,10 @@
 """Judges a history. Pure: the same history has the same verdict.
 
-The names and the split are those that are usual for Kafka. What is `bad` breaks a promise. What is
-`normal` happens in Kafka too, by design, and is counted so that nobody takes its absence for
-promised: transactions have no order among each other (G0), others write in between (int-send-skip),
-a group's member starts again from the last commit (poll-skip, nonmonotonic-poll), and a leader that
-does not know yet that it was replaced may say where its log ends (stale-look).
+The names and categories are those that are usual for Kafka. A `bad` anomaly violates a guarantee. A
+`normal` anomaly occurs in Kafka too, by design, and is counted to show that its absence is not
+guaranteed: transactions have no order among each other (G0), others write in between
+(int-send-skip), a group's member starts again from the last commit (poll-skip, nonmonotonic-poll),
+and a leader that does not know yet that it was replaced may report its end offset (stale-look).
 """
 
 import itertools
@@ -43,7 +43,7 @@ MAX_EXAMPLES = 10
 
 @dataclass(slots=True)
 class Verdict:
-    """`invalid` says why a run shows nothing; such a run has not passed."""
+    """`invalid` says why a run proves nothing; such a run has not passed."""
 
     bad: dict[str, list[str]] = field(default_factory=dict)
     normal: dict[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def _invalid(history: History) -> str:
 
 
 class _Log:
-    """The history in the forms that the rules ask for."""
+    """The history in the forms that the rules need."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -111,13 +111,13 @@ class _Log:
             yield from records
 
     def promised(self, send: Send) -> bool:
-        """Whether readers must find it."""
+        """Whether readers must find the record."""
         if send.outcome != "ok":
             return False
         return not send.transaction or self.outcome_of.get(send.transaction) == "committed"
 
     def between(self, partition: int, left: int, right: int) -> int:
-        """How many visible records lie strictly between two offsets."""
+        """How many visible records are strictly between two offsets."""
         offsets = self.visible.get(partition, [])
         return max(0, bisect_left(offsets, right) - bisect_right(offsets, left))
 
@@ -126,7 +126,7 @@ Anomalies = Iterator[tuple[str, str]]
 
 
 def _missing(log: _Log) -> Anomalies:
-    """Acknowledged, and not found: lost if readers came past its place, else only not seen yet."""
+    """Acknowledged but not found: lost if readers passed its offset, otherwise not seen yet."""
     for send in log.history.sends:
         if not log.promised(send) or send.value in log.final_values:
             continue
@@ -137,7 +137,7 @@ def _missing(log: _Log) -> Anomalies:
 
 
 def _repeated(log: _Log) -> Anomalies:
-    """One value at two places, or two values at one place."""
+    """One value at two offsets, or two values at one offset."""
     places: dict[str, set[tuple[int, int]]] = defaultdict(set)
     values: dict[tuple[int, int], set[str]] = defaultdict(set)
     for record in log.reads():
@@ -155,7 +155,7 @@ def _repeated(log: _Log) -> Anomalies:
 
 
 def _sends_out_of_order(log: _Log) -> Anomalies:
-    """A producer's records lie in the order of its sends."""
+    """Finds records of a producer that are not in the order of its sends."""
     lines: dict[tuple[str, int], list[Send]] = defaultdict(list)
     for send in log.history.sends:
         if send.outcome == "ok" and send.offset != NO_OFFSET:
@@ -175,7 +175,7 @@ def _sends_out_of_order(log: _Log) -> Anomalies:
 
 
 def _transactions(log: _Log) -> Anomalies:
-    """All records of a transaction are there or none is; others write between them."""
+    """Finds transactions with only some of their records, and other writes between them."""
     members: dict[str, list[Send]] = defaultdict(list)
     for send in log.history.sends:
         if send.transaction and send.outcome == "ok":
@@ -196,7 +196,7 @@ def _transactions(log: _Log) -> Anomalies:
 
 
 def _reads_of_transactions(log: _Log) -> Anomalies:
-    """read_committed shows nothing aborted, and nothing before its commit was asked for."""
+    """Finds aborted records, and records read before their commit was requested."""
     for record in dict.fromkeys(log.reads()):
         send = log.send_of.get(record.value)
         if send is not None and log.outcome_of.get(send.transaction) == "aborted":
@@ -210,7 +210,7 @@ def _reads_of_transactions(log: _Log) -> Anomalies:
 
 
 def _polls(log: _Log) -> Anomalies:
-    """A reader gets every record once and in order: within a poll, and from poll to poll."""
+    """Finds records that a reader missed, repeated or got out of order, in and between polls."""
     last: dict[tuple[str, int, int], int] = {}
     for poll in sorted(log.history.polls, key=lambda poll: poll.began):
         here: dict[int, int] = {}
@@ -236,7 +236,7 @@ def _step(
 
 
 def _looks(log: _Log) -> Anomalies:
-    """Ends of partitions that are below what was acknowledged before the question."""
+    """Finds end offsets below a record that was acknowledged before the query."""
     acked: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for send in sorted(log.history.sends, key=lambda send: send.completed):
         if send.outcome == "ok" and send.offset != NO_OFFSET:
@@ -250,7 +250,7 @@ def _looks(log: _Log) -> Anomalies:
 
 
 def _write_cycles(log: _Log) -> Anomalies:
-    """Pairs of transactions that two partitions hold in different orders."""
+    """Finds pairs of transactions that two partitions have in different orders."""
     offsets: dict[str, dict[int, int]] = defaultdict(dict)
     lines: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for partition, records in log.history.final.items():

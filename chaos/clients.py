@@ -1,10 +1,10 @@
-"""The clients of a run: what they send and see goes into the history. Each is a thread.
+"""The clients of a run, one thread each; the history records what they send and see.
 
-They are librdkafka's, with the settings of a careful user: idempotence, acks=all, read_committed.
-They go on through errors; a producer that cannot go on is replaced, also where the library leaves
-an error behind that Python notices later (SystemError). So is one that would abort a
-transaction while sends have no answer: librdkafka gives their sequence numbers to other records
-then, which any broker takes for repetitions.
+They use librdkafka with the settings of a careful user: idempotence, acks=all, read_committed. They
+continue after errors. A producer that cannot continue is replaced, even if the library leaves an
+error behind that Python notices later (SystemError). A producer that would abort a transaction with
+unanswered sends is replaced, too: librdkafka then reuses their sequence numbers for other records,
+which every broker treats as duplicates.
 """
 
 import math
@@ -35,15 +35,16 @@ ABORTED_SHARE = 0.2
 LOOKS_PER_S = 10.0
 MAX_WAITING = 1000
 POLL_RECORDS, POLL_S = 100, 0.1
-# As patient as Java's producer. One that gives a record up takes a new epoch, and sends again, as
-# new, what it has under way elsewhere: librdkafka's own duplicates.
+# As patient as Java's producer. A librdkafka producer that gives up a record takes a new epoch and
+# sends its other pending records again as new ones, which creates duplicates.
 MESSAGE_TIMEOUT_MS = 120_000
 PATIENCE_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_S, END_S = 5.0, 60.0
 PAUSE_S = 0.2
-# What librdkafka says of producer ids, epochs and sequence numbers: why it sent a record again. It
-# goes to the process's standard error, because a logger of Python's may be called at a bad moment.
+# librdkafka's messages on producer ids, epochs and sequence numbers explain why it sent a record
+# again. They go to the process's standard error, because a Python logger may be called at an unsafe
+# moment.
 PRODUCER_DEBUG = "eos"
 
 Settings = dict[str, Any]
@@ -54,7 +55,7 @@ def now() -> float:
 
 
 class Client(threading.Thread):
-    """Ends when told to; `progress` counts what went well."""
+    """Ends on request; `progress` counts successful operations."""
 
     def __init__(self, name: str, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -62,7 +63,7 @@ class Client(threading.Thread):
         self.random = random.Random(f"{seed}/{name}")
         self.progress = 0
         self.errors: dict[str, int] = {}
-        # Why the thread ended before it was told to: then its part of the history is missing.
+        # Why the thread ended early: then its part of the history is missing.
         self.crash = ""
         self._ending = threading.Event()
         self._settings: Settings = {
@@ -101,7 +102,7 @@ class Client(threading.Thread):
 
 
 class _Sender(Client):
-    """What both kinds of producer share: sends that end up in the history."""
+    """The common part of both kinds of producer: sends that are recorded in the history."""
 
     def __init__(self, name: str, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(name, bootstrap, history, seed)
@@ -114,7 +115,7 @@ class _Sender(Client):
             "acks": "all",
             "linger.ms": 2,
             "message.timeout.ms": MESSAGE_TIMEOUT_MS,
-            # A producer that loses its patience sends again what may be there already.
+            # A producer that times out sends records again that may already be in the log.
             "socket.timeout.ms": PATIENCE_MS,
         }
 
@@ -220,7 +221,7 @@ class Transacting(_Sender):
         return None
 
     def _transaction(self, producer: Producer) -> bool:
-        """One transaction; false if the producer cannot go on."""
+        """Runs one transaction; false if the producer cannot continue."""
         self._count += 1
         name = f"{self.name}/{self._count}"
         abort = self.random.random() < ABORTED_SHARE
@@ -250,14 +251,14 @@ class Transacting(_Sender):
         return outcome != "unknown"
 
     def _all_answered(self, producer: Producer) -> bool:
-        """Whether all sends are in the log, or not: before an abort, so that it hides something."""
+        """Whether every send is answered without an error; an abort then has records to hide."""
         before = sum(self.errors.values())
         with suppress(KafkaException):
             return producer.flush(CALL_S) == 0 and sum(self.errors.values()) == before
         return False
 
     def _finish(self, producer: Producer, *, abort: bool) -> str:
-        """Commits or aborts, and asks again while the answer is only late."""
+        """Commits or aborts, and retries while the response is only late."""
         call: Callable[[float], None] = (
             producer.abort_transaction if abort else producer.commit_transaction
         )
@@ -322,7 +323,7 @@ class Reading(Client):
 
 
 class Looking(Client):
-    """Asks where partitions end."""
+    """Queries the end offsets of partitions."""
 
     def work(self) -> None:
         consumer = Consumer(
@@ -345,7 +346,7 @@ class Looking(Client):
 
 
 def _drain(producer: Producer) -> None:
-    """Takes the reports of what was under way; a producer that failed for good says so again."""
+    """Handles the reports of pending sends; a failed producer reports its error again."""
     with suppress(KafkaException):
         producer.flush(CALL_S)
 

@@ -1,14 +1,14 @@
-"""Which fault comes when. Pure: a seed gives the same plan.
+"""Plans the faults of a run. Pure: a seed always gives the same plan.
 
-Whom it meets follows from who leads then. Every kind comes once before any comes again, in an order
-that the seed decides.
+The affected broker depends on the leaders at that time. Every kind occurs once before any occurs
+again, in an order that depends on the seed.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Seconds of peace before a fault, and how long it lasts.
+# Seconds without faults before each fault, and the duration of a fault.
 PEACE_S = (1.0, 5.0)
 LASTS_S: dict[str, tuple[float, float]] = {
     "kill": (0.5, 8.0),
@@ -32,7 +32,7 @@ LASTS_S: dict[str, tuple[float, float]] = {
     "pause-zookeeper": (2.0, 10.0),
     "lose-zookeeper": (3.0, 12.0),
 }
-# Whom a fault on a broker meets.
+# The roles of the broker that a fault affects.
 ROLES = ("leader", "controller", "follower", "any")
 NETWORK = (
     "isolate",
@@ -50,7 +50,7 @@ DISKS = ("full-disk",)
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`partition` is the one whose leader or follower is meant, where the role says so."""
+    """`partition` is the one whose leader or follower is affected, if the role requires one."""
 
     kind: str
     role: str
@@ -60,7 +60,7 @@ class Planned:
 
 
 def kinds(*, network: bool, zookeeper: bool, mounts: bool) -> list[str]:
-    """What can be done here."""
+    """The kinds of faults that are possible here."""
     return [
         kind
         for kind in LASTS_S

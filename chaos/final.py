@@ -1,4 +1,4 @@
-"""The last look after everything was healed: what readers find, and whether replicas agree."""
+"""The final check after all faults have ended: what readers find, and whether replicas agree."""
 
 import hashlib
 import time
@@ -24,8 +24,8 @@ def read_all(
 ) -> tuple[Mapping[int, Sequence[Found]], bool]:
     """Every committed record from the beginning, and whether all ends were reached.
 
-    The ends are those of the logs: a transaction that a client left open has to be aborted before
-    anyone sees what lies behind it.
+    The ends are those of the logs: a transaction that a client left open must be aborted before a
+    reader sees the records after it.
     """
     deadline = time.monotonic() + timeout_s
     ends = _ends(bootstrap, deadline)
@@ -75,7 +75,7 @@ def _consumer(bootstrap: str, isolation: str) -> Consumer:
 
 
 def differing(cluster: Cluster) -> list[str]:
-    """Partitions whose files are not the same bytes on all brokers; they must be at rest."""
+    """Partitions whose files differ between brokers; no writes may be in progress."""
     differences = []
     for index in range(PARTITIONS):
         folder = f"{TOPIC}-{index}"
@@ -86,7 +86,7 @@ def differing(cluster: Cluster) -> list[str]:
 
 
 def _digest(folder: Path) -> str:
-    """Of all the log's bytes; where segments begin may differ."""
+    """A digest of all bytes of the log; segments may start at different offsets."""
     digest, size = hashlib.sha256(), 0
     for part in _parts(folder):
         digest.update(part)

@@ -1,7 +1,7 @@
 """What the clients of a run did and saw. Times are seconds of one monotonic clock.
 
-An outcome is `unknown` when the client cannot tell: a send without an answer may be in the log or
-not, and both are right.
+An outcome is `unknown` when the client cannot know it: a send without a response may be in the log
+or not, and both are correct.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ NO_OFFSET = -1
 
 
 class Found(NamedTuple):
-    """A record as a reader got it."""
+    """A record as a reader received it."""
 
     partition: int
     offset: int
@@ -23,7 +23,7 @@ class Found(NamedTuple):
 class Send:
     """One record that a client sent.
 
-    `producer` tells one life of a client's producer from the next; `order` counts its sends.
+    `producer` identifies one incarnation of a client's producer; `order` counts its sends.
     """
 
     client: str
@@ -40,7 +40,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """`end_invoked` is when the client first asked for its commit or abort; infinite, if never."""
+    """`end_invoked` is when the client first requested the commit or abort; infinite if never."""
 
     name: str
     client: str
@@ -63,7 +63,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A question for the end of a partition, uncommitted records included."""
+    """A query for the end offset of a partition, uncommitted records included."""
 
     client: str
     partition: int
@@ -81,9 +81,9 @@ class Fault:
 
 @dataclass(slots=True)
 class History:
-    """`final` is what a new reader found in each partition after all was healed.
+    """`final` is what a new reader found in each partition after all faults had ended.
 
-    `complete` tells whether it came to the end of all of them.
+    `complete` says whether it reached the end of all of them.
     """
 
     sends: list[Send] = field(default_factory=list)

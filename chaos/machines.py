@@ -1,7 +1,7 @@
-"""Disks that fill up, that are slow or fail, and clocks that jump, one for each broker.
+"""Disks that fill up, are slow or fail, and clocks that jump, separately for each broker.
 
-A broker's data lies on a small file system in memory, which is mounted inside the run's own
-namespace. All else comes from a library that is preloaded (`bad_machine.c`).
+A broker's data is on a small file system in memory, which is mounted inside the run's own
+namespace. A preloaded library (`bad_machine.c`) causes all other faults.
 """
 
 import os
@@ -16,7 +16,7 @@ SIZE_MB = 512
 BALLAST = "ballast"
 CHUNK = bytes(1 << 20)
 VARIABLE = "HEADRACE_CHAOS_MACHINE"
-# Microseconds that a write and a flush take longer, whether flushes fail, how far a clock is ahead.
+# Extra microseconds of a write and of a flush, whether flushes fail, how far a clock is ahead.
 STATE = struct.Struct("=IIIi")
 
 
@@ -34,7 +34,7 @@ def library(folder: Path) -> Path:
 
 
 class Machine:
-    """`environment` makes a process feel what is wrong with its machine."""
+    """`environment` exposes a process to the faults of its machine."""
 
     def __init__(self, home: Path, data: Path, shim: Path, *, mounted: bool) -> None:
         self._data = data
@@ -55,11 +55,11 @@ class Machine:
         self._set(flushes_fail=True)
 
     def set_clock(self, ahead_s: int) -> None:
-        """What the process takes for the time of day; others keep theirs."""
+        """Sets the wall clock of the process; others keep theirs."""
         self._set(ahead_s=ahead_s)
 
     def fill(self) -> None:
-        """Takes all the space that is left."""
+        """Uses up all remaining space."""
         assert self._mounted, "only a disk of our own may be filled"
         with (self._data / BALLAST).open("wb", buffering=0) as ballast:
             for size in (len(CHUNK), 4096):

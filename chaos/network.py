@@ -1,8 +1,8 @@
-"""A network of the run's own: every process in a namespace, routed through this one.
+"""The run's own network: every process is in a namespace, routed through this one.
 
-Made inside the private namespace that `isolate` starts the run in, so nothing of it is left
-behind. What is cut is dropped without a word, each direction for itself, as by a pulled cable. A
-link can be slow, too, and connections over it be broken.
+It is created inside the private namespace in which `isolate` starts the run, so nothing of it
+remains. A cut link drops packets silently, separately in each direction, like an unplugged cable. A
+link can also be slow, and its connections can be reset.
 """
 
 import os
@@ -20,7 +20,7 @@ SLOW = ("rate", "3mbit", "burst", "16kb", "latency", "300ms")
 
 
 class NoNamespaces(Exception):
-    """This system does not let us make network namespaces."""
+    """This system does not allow network namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Host:
 
 
 def isolate(arguments: Sequence[str]) -> None:
-    """Starts this program again in namespaces of its own; returns when it is inside them.
+    """Restarts this program in its own namespaces; returns when it is inside them.
 
-    Processes that are left when the program ends are ended by the kernel.
+    The kernel ends processes that remain when the program ends.
     """
     if os.environ.get(INSIDE):
         return
@@ -66,7 +66,7 @@ class Network:
         )
         self._holders.append(holder)
         assert holder.stdout is not None
-        holder.stdout.readline()  # the namespace is there once it speaks
+        holder.stdout.readline()  # the namespace exists once the process prints a line
         link, address = f"chaos{number}", f"{SUBNET}.{number}.2"
         before = ("nsenter", f"--net=/proc/{holder.pid}/ns/net")
         _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
@@ -79,18 +79,18 @@ class Network:
         return Host(name, address, link, before)
 
     def cut(self, source: Host, target: Host) -> None:
-        """Nothing passes from source to target any more."""
+        """Drops everything from source to target."""
         self._cuts.append((source, target))
         _ip("rule", "add", "iif", source.link, "to", target.address, "blackhole")
 
     def slow(self, host: Host) -> None:
-        """Little passes to and from the host, and what waits too long is dropped."""
+        """Limits traffic to and from the host; packets that wait too long are dropped."""
         self._slow.append(host)
         _run("tc", "qdisc", "add", "dev", host.link, "root", "tbf", *SLOW)
         _run(*host.before, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *SLOW)
 
     def break_connections(self, host: Host) -> None:
-        """Every connection of the host ends at once, on its side with an error."""
+        """Ends every connection of the host at once, with an error on its side."""
         _run(*host.before, "ss", "--kill", "--tcp", "state", "established")
 
     def heal(self) -> None:

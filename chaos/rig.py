@@ -1,7 +1,7 @@
-"""The cluster under test, each process on a host and a disk of its own, and the faults it suffers.
+"""The cluster under test, each process on its own host and disk, and its faults.
 
 A fault begins with `begin` and ends with `heal`, which leaves every process running, every link up
-and every disk as it should be.
+and every disk in its normal state.
 """
 
 import itertools
@@ -34,18 +34,18 @@ FLAP_S, BREAK_S = 0.4, 0.5
 
 @dataclass(slots=True)
 class Rig:
-    """`network` is None where namespaces cannot be made: then no link is ever cut."""
+    """`network` is None if namespaces cannot be created: then no link is ever cut."""
 
     cluster: Cluster
     machines: dict[int, Machine]
     network: Network | None = None
     hosts: dict[str, Host] = field(default_factory=dict)
-    # Processes that ended though no fault meant them to; they are started again.
+    # Processes that ended without a fault that ends them; they are started again.
     fallen: list[str] = field(default_factory=list)
     _again: "_Again | None" = None
 
     def begin(self, fault: Planned) -> str:
-        """Makes it happen; returns whom it met."""
+        """Starts the fault; returns the affected process."""
         if "zookeeper" in fault.kind and fault.kind != "cut-from-zookeeper":
             return self._on_zookeeper(fault.kind)
         victim = self._victim(fault)
@@ -116,7 +116,7 @@ class Rig:
         return str(victim)
 
     def _victim(self, fault: Planned) -> Node:
-        """Who has the role now; anyone, if the cluster cannot say."""
+        """The broker with that role now; any broker if the cluster cannot answer."""
         any_broker = self.cluster.brokers[fault.partition % BROKERS]
         with suppress(OSError, StopIteration, ValueError, IndexError):
             if fault.role == "controller":
@@ -167,7 +167,7 @@ class Rig:
 
 
 class _Again:
-    """Does something again and again, until it is ended."""
+    """Repeats an action until it is ended."""
 
     def __init__(self, act: Callable[[], None], pause_s: float) -> None:
         self._act, self._pause_s = act, pause_s
@@ -186,7 +186,7 @@ class _Again:
 
 
 def build(peer: str, home: Path, *, isolated: bool) -> Rig:
-    """A rig that is not started. Disks can fill only where they are our own."""
+    """A rig that is not started. Only the rig's own disks can fill up."""
     home.mkdir(parents=True)
     network = Network() if isolated else None
     names = [f"broker-{number}" for number in range(1, BROKERS + 1)]
@@ -219,10 +219,10 @@ def _cluster(peer: str, home: Path, addresses: list[str]) -> Cluster:
 
 
 def await_whole(rig: Rig, timeout_s: float) -> str:
-    """Until all replicas are in sync; what is still wrong then, or nothing.
+    """Waits until all replicas are in sync; returns the remaining problems.
 
-    A broker that meets its own old registration may give up: it is started again, as its service
-    manager would.
+    A broker that meets its own old registration may exit: it is started again, as its service
+    manager would do.
     """
     deadline = time.monotonic() + timeout_s
     while True:

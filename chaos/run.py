@@ -27,7 +27,7 @@ LIBRARY_STDERR = 2
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is published of a run."""
+    """The published part of a run."""
 
     peer: str
     seed: int
@@ -65,7 +65,7 @@ class Report:
         }
 
     def save(self, folder: Path) -> None:
-        """The summary; and of a run that did not pass, all there is to know."""
+        """Writes the summary and, for a run that did not pass, all details."""
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{self.peer}-{self.seed}"
         (folder / f"{name}.json").write_text(json.dumps(self.summary(), indent=1) + "\n")
@@ -78,7 +78,7 @@ class Report:
 
 
 def longest_silence_s(history: History) -> float:
-    """The longest time between two acknowledgements to anyone."""
+    """The longest time between two acknowledgements to any client."""
     times = sorted(send.completed for send in history.sends if send.outcome == "ok")
     return max((after - before for before, after in itertools.pairwise(times)), default=0)
 
@@ -93,7 +93,7 @@ def run(
     keep: Path,
     only: Sequence[str] | None = None,
 ) -> Report:
-    """Copies of the brokers' logs are kept of a run that did not pass."""
+    """Copies of the brokers' logs are kept if the run did not pass."""
     rig = build(peer, home, isolated=isolated)
     try:
         with _heard(home / "clients.log") as said:
@@ -110,10 +110,10 @@ def run(
 
 @contextmanager
 def _heard(file: Path) -> Iterator[Path]:
-    """What librdkafka writes to standard error goes into the file, which tells both clocks.
+    """Redirects librdkafka's standard error to the file, with the times of both clocks.
 
-    Python's own messages go where they went before. What producers that were given up write after
-    the run goes nowhere.
+    Python's own messages still go to the original standard error. Messages that abandoned producers
+    write after the run are discarded.
     """
     if sys.stderr.fileno() == LIBRARY_STDERR:
         sys.stderr = os.fdopen(os.dup(LIBRARY_STDERR), "w", buffering=1)
@@ -162,7 +162,7 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | N
 
 
 def _shortcomings(clients: Sequence[Client], history: History, trouble: str) -> str:
-    """What keeps the run from showing anything, beyond the history itself."""
+    """What makes the run inconclusive, beyond the history itself."""
     for client in clients:
         if client.crash or client.is_alive():
             return client.crash or f"{client.name} did not end"
@@ -183,7 +183,7 @@ def _suffer(rig: Rig, planned: faults.Planned) -> Fault:
 
 
 def _await_progress(clients: Sequence[Client]) -> None:
-    """Faults begin when every client works; one that cannot start shows in the verdict."""
+    """Faults begin when every client works; one that cannot start appears in the verdict."""
     deadline = now() + START_S
     while now() < deadline and not all(client.progress for client in clients):
         time.sleep(STEP_S)

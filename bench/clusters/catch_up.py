@@ -1,4 +1,4 @@
-"""A broker that comes back a gigabyte behind: how fast it catches up, at what price for others."""
+"""A broker returns a gigabyte behind: its catch-up speed, and the cost for other clients."""
 
 import os
 import time
@@ -34,7 +34,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """`count` messages of 1 kB are written while one broker is away."""
+    """`count` messages of 1 kB are written while one broker is stopped."""
 
     count: int
     name: str = "catch-up"
@@ -72,8 +72,8 @@ class CatchUp:
             partitions=PARTITIONS,
             **ACKS_ALL,
         )
-        # A kernel writes it to the disk at a time of its own, and all wait for it: that would be in
-        # one of the two figures that are compared.
+        # The kernel writes it to the disk at an unpredictable time, and every process waits for it.
+        # That would distort one of the two compared figures.
         os.sync()
 
     def _baseline(self, cluster: Cluster) -> Mapping[str, float]:
@@ -82,7 +82,7 @@ class CatchUp:
             return load.finish(FINISH_S)
 
     def _return(self, cluster: Cluster, away: Node) -> tuple[float, Mapping[str, float]]:
-        """From the first byte that reaches the broker to its place in sync everywhere."""
+        """From the first byte that reaches the broker until every broker shows it in sync."""
         size = _bytes_of(away)
         with _paced(cluster) as load:
             away.launch()

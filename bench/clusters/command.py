@@ -1,4 +1,4 @@
-"""`script/bench cluster`: clusters take turns with each workload, and the table compares them."""
+"""`script/bench cluster`: each workload runs on the clusters alternately; a table compares them."""
 
 import argparse
 import json
@@ -121,7 +121,7 @@ def measure(options: argparse.Namespace) -> ClusterResults:
 def _take_turns(
     workload: ClusterWorkload, options: argparse.Namespace, generator: LoadGenerator, home: Path
 ) -> ClusterResult:
-    """What a contestant fails at is said at once, and leaves its cell empty."""
+    """Prints the failure of a contestant at once and leaves its cell empty."""
     average = round(os.getloadavg()[0], 2)
     samples: dict[str, dict[str, list[float]]] = {
         metric.key: {name: [] for name in options.peers} for metric in workload.metrics

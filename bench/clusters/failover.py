@@ -1,7 +1,7 @@
-"""The longest time without acknowledgements when a broker goes, in each of its roles.
+"""The longest time without acknowledgements after a broker fails, in each of its roles.
 
 One partition on three brokers, one idempotent librdkafka producer with acks=all. Afterwards the log
-must hold what was acknowledged, once: otherwise there is no figure but an error.
+must contain each acknowledged record exactly once; otherwise the result is an error, not a figure.
 """
 
 import random
@@ -23,7 +23,7 @@ from bench.peers.peer import PeerError
 from bench.workload import Goal, Metric
 
 RATE = 500
-# Faults come at a random moment of a load that is under way.
+# Faults start at a random moment during a load.
 CALM_S = (0.5, 1.5)
 # librdkafka's default, and one that gives up a silent broker within a session.
 DEFAULT_PATIENCE_MS, PATIENCE_MS = 60_000, 3000
@@ -51,7 +51,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """`trials` of each case in one life of a cluster."""
+    """`trials` of each case in one run of a cluster."""
 
     trials: int
     cases: tuple[str, ...] = tuple(metric.key for metric in METRICS[:-1])
@@ -73,7 +73,7 @@ class Failover:
     def _run_some(
         self, build: Build, left: list[tuple[str, int]], samples: dict[str, list[float]]
     ) -> None:
-        """As many trials as one cluster survives; what is wrong with the next is said."""
+        """Runs as many trials as one cluster survives; prints the failure of the next one."""
         cluster = build()
         try:
             cluster.start()
@@ -93,7 +93,7 @@ class Failover:
 
 
 def warm_up(cluster: Cluster) -> None:
-    """Compiled code and open connections, so that the first fault meets a cluster at work."""
+    """Warms up code and connections, so that the first fault affects a busy cluster."""
     with topics.topic(cluster, "warm-up", 6, replicas=3) as topic:
         cluster.load.run(
             "produce",
@@ -109,7 +109,7 @@ def warm_up(cluster: Cluster) -> None:
 def _trial(cluster: Cluster, case: str, topic: str) -> dict[str, float]:
     victim = _arrange(cluster, case, topic)
     figures: dict[str, float] = {}
-    # Only a broker that stands still is met by a client that loses its patience.
+    # The client's timeout matters only for a paused broker.
     patience_ms = PATIENCE_MS if case == "pause_leader" else DEFAULT_PATIENCE_MS
     load = SteadyProducer(cluster.bootstrap, topic, rate=RATE, patience_ms=patience_ms)
     try:
@@ -139,7 +139,7 @@ def _trial(cluster: Cluster, case: str, topic: str) -> dict[str, float]:
 
 
 def _arrange(cluster: Cluster, case: str, topic: str) -> Node:
-    """Places the topic so that the roles are as the case wants them; returns who will suffer."""
+    """Places the topic so that the roles fit the case; returns the broker that will fail."""
     controller = cluster.controller()
     others = [broker for broker in cluster.brokers if broker is not controller]
     first, second = others
@@ -158,7 +158,7 @@ def _arrange(cluster: Cluster, case: str, topic: str) -> Node:
 
 
 def _pause(victim: Node, topic: str) -> float:
-    """SIGSTOP for longer than the session; how many requests it acknowledged when it went on."""
+    """SIGSTOP for longer than the session; returns the requests acknowledged after it resumed."""
     probe = ZombieProbe(victim, topic)
     try:
         victim.pause()
@@ -172,7 +172,7 @@ def _pause(victim: Node, topic: str) -> float:
 
 
 def _await_steady(load: SteadyProducer) -> None:
-    """Until acknowledgements have come in each of three windows in a row."""
+    """Waits until acknowledgements have arrived in each of three consecutive windows."""
     time.sleep(WATCH_S)
     deadline = time.monotonic() + RESUME_TIMEOUT_S
     windows = 0
@@ -195,7 +195,7 @@ def _check(cluster: Cluster, topic: str, acked: int, case: str) -> None:
 
 
 def _end_of(consumer: Consumer, topic: str) -> int:
-    """Asked again while brokers differ in who leads: a broker that came back may be behind."""
+    """Retries while brokers disagree on the leader: a broker that has returned may be behind."""
     deadline = time.monotonic() + CHECK_TIMEOUT_S
     while True:
         try:

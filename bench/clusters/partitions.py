@@ -1,5 +1,8 @@
-"""Thousands of partitions on three brokers: making them, losing a third of their leaders, coming
-back, and how soon every broker knows of one change among them."""
+"""Thousands of partitions on three brokers.
+
+Measures their creation, the failover of a third of their leaders, the restart, and how soon every
+broker knows of one change.
+"""
 
 import statistics
 import time
@@ -89,7 +92,7 @@ class ManyPartitions:
         return figures
 
     def _whole(self, cluster: Cluster) -> bool:
-        """Every broker shows every partition with all its replicas in sync."""
+        """Whether every broker shows every partition with all its replicas in sync."""
         for broker in cluster.brokers:
             view = cluster.view(broker)
             count = sum(len(topic.partitions) for topic in view.topics)
@@ -99,7 +102,7 @@ class ManyPartitions:
 
 
 def _led_without(cluster: Cluster, gone: int) -> bool:
-    """Every broker that is left shows a leader that is left for every partition."""
+    """Whether every remaining broker shows a remaining leader for every partition."""
     for broker in cluster.brokers:
         if broker.number == gone:
             continue
@@ -117,7 +120,7 @@ def _change_ms(cluster: Cluster, name: str) -> float:
     )
     wires = [Wire(broker.address) for broker in cluster.brokers]
     try:
-        for wire in wires:  # connections are there before the clock runs
+        for wire in wires:  # connections are open before the clock starts
             wire.call(request, MetadataResponse, METADATA_VERSION)
         with topics.creating(cluster, name, partitions=1, replicas=REPLICAS):
             began = time.monotonic()

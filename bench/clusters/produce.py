@@ -1,4 +1,4 @@
-"""How fast three brokers take messages in together, and what that costs them."""
+"""The joint write speed of three brokers, and its cost."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedProduce:
-    """`times` new topics in one life of a cluster; an idempotent producer with acks=all."""
+    """`times` new topics in one run of a cluster; an idempotent producer with acks=all."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What runs on clusters measured, as JSON and back, and how it compares with the better peer."""
+"""Results of cluster runs, to and from JSON, and their comparison with the better peer."""
 
 import json
 import statistics
@@ -24,7 +24,7 @@ class ClusterFigure:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the better peer's."""
+        """Our figure over the better peer's."""
         ours, *theirs = (self.median(name) for name in self.samples)
         known = [value for value in theirs if value is not None]
         if ours is None or not known:
@@ -86,7 +86,7 @@ def load(path: Path) -> ClusterResults:
 
 
 def merge(runs: Sequence[ClusterResults], order: Sequence[str]) -> ClusterResults:
-    """All samples of all runs in one table; contestants in that order."""
+    """All samples of all runs in one table, with contestants in that order."""
     workloads: dict[str, ClusterResult] = {}
     for run in runs:
         for entry in run.workloads:

@@ -1,8 +1,8 @@
-"""A paced, idempotent producer that goes on through whatever happens to the brokers.
+"""A paced, idempotent producer that continues through every fault of the brokers.
 
-With confluent-kafka's librdkafka, not the system's: older ones take the word of a leader that does
-not know yet that it was replaced (its metadata), and then give up for good at the sequence numbers
-that it misses. A careful user has the newer one.
+It uses confluent-kafka's librdkafka, not the system's. Older versions accept metadata from a leader
+that does not know yet that it was replaced, and then fail permanently at missing sequence numbers.
+A careful user has the newer one.
 """
 
 import threading
@@ -57,7 +57,7 @@ class SteadyProducer:
             time.sleep(POLL_S)
 
     def finish(self) -> None:
-        """Returns when everything that was sent is answered."""
+        """Returns when every record that was sent is answered."""
         self._stop.set()
         self._thread.join(FINISH_S)
         if self._thread.is_alive() or self.failed or self.acked != self.sent:

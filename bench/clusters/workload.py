@@ -1,4 +1,4 @@
-"""What a workload on clusters is: named figures, and one run against a cluster that is new."""
+"""The definition of a cluster workload: named figures, and one run against a new cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 from bench.peers.cluster import Cluster
 from bench.workload import Metric
 
-# Some workloads measure the same thing several times in one life of a cluster.
+# Some workloads measure the same thing several times in one run of a cluster.
 Samples = Mapping[str, Sequence[float]]
 Build = Callable[[], Cluster]
 
@@ -20,5 +20,5 @@ class ClusterWorkload(Protocol):
     def metrics(self) -> tuple[Metric, ...]: ...
 
     def run(self, build: Build) -> Samples:
-        """`build` gives a new cluster, not started; the workload discards it."""
+        """`build` returns a new cluster, not started; the workload discards it."""
         ...

@@ -1,7 +1,7 @@
-"""Whether a leader that stood still, and was replaced meanwhile, still acknowledges anything.
+"""Whether a paused leader that was replaced meanwhile still acknowledges anything.
 
-Requests are put into the sockets of the paused process. When it goes on it finds them first, before
-it can have heard of its successor.
+Requests are written to the sockets of the paused process. When it resumes, it reads them first,
+before it can learn of its successor.
 """
 
 import time
@@ -25,7 +25,7 @@ MARK = b"sent to a leader that stood still"
 
 
 class ZombieProbe:
-    """Connects while the broker still answers; `send` while it is paused, `acks` afterwards."""
+    """Connects while the broker still answers; `send` while it is paused, `acks` later."""
 
     def __init__(self, broker: Node, topic: str) -> None:
         self._topic = topic
@@ -43,7 +43,7 @@ class ZombieProbe:
             wire.send(request, PRODUCE_BY_NAME)
 
     def acks(self) -> int:
-        """How many requests were acknowledged; an error and a closed connection are none."""
+        """How many requests were acknowledged; errors and closed connections do not count."""
         count = 0
         for wire in self._wires:
             try:

@@ -1,7 +1,7 @@
-"""Three brokers that are one cluster, whichever kind they are, and what can be asked of them.
+"""A cluster of three brokers of any kind, and the queries that it answers.
 
-A started cluster shows all its brokers to each of them. Data outlives a stop and goes with
-`discard`. Processes listen on the loopback unless the caller names other hosts.
+Every broker of a started cluster shows all of its brokers. Data remains after a stop and is removed
+by `discard`. Processes listen on the loopback unless the caller names other hosts.
 """
 
 import shutil
@@ -30,7 +30,7 @@ POLL_S = 0.05
 METADATA_VERSION = 9
 ASK_TIMEOUT_S = 15.0
 
-# What a replicated cluster is set to, whoever makes it.
+# The settings of every replicated cluster.
 REPLICATED: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
     "default.replication.factor": "3",
@@ -50,7 +50,8 @@ class Cluster(ABC):
         home.mkdir(parents=True)
         self.home = home
         self.load = load
-        # Besides what every cluster of its kind gets; for a workload to fill before the start.
+        # In addition to the settings of every cluster of its kind; a workload fills it before the
+        # start.
         self.settings: dict[str, str] = {}
         self.brokers = [
             Node(
@@ -70,7 +71,7 @@ class Cluster(ABC):
         """The command line of one broker."""
 
     def prepare(self) -> None:  # noqa: B027 - most clusters need nothing
-        """Done once, before the first start."""
+        """Called once, before the first start."""
 
     def await_zookeeper(self) -> None:  # noqa: B027 - there may be none
         """Returns when ZooKeeper serves."""
@@ -92,7 +93,7 @@ class Cluster(ABC):
         self.await_brokers()
 
     def launch(self) -> None:
-        """Starts what does not run; the brokers are not waited for."""
+        """Starts processes that do not run; does not wait for the brokers."""
         if not self._prepared:
             self.prepare()
             self._prepared = True
@@ -105,7 +106,7 @@ class Cluster(ABC):
                 broker.launch()
 
     def stop(self) -> None:
-        """Brokers only, one after the other, as in a rolling stop."""
+        """Stops only the brokers, one after the other, as in a rolling stop."""
         for broker in self.brokers:
             broker.stop()
 
@@ -114,10 +115,10 @@ class Cluster(ABC):
             node.kill()
         shutil.rmtree(self.home, ignore_errors=True)
 
-    # -- what the cluster says ---------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------
 
     def view(self, broker: Node | None = None, *topics: str) -> MetadataResponse:
-        """What one broker (any that runs) says of the cluster; all topics unless some are named."""
+        """The cluster as one running broker shows it; all topics unless some are named."""
         asked = broker or next(node for node in self.brokers if node.running and not node.paused)
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in topics] or None,
@@ -131,7 +132,7 @@ class Cluster(ABC):
         return next(each for each in found.partitions if each.partition_index == index)
 
     def controller(self) -> Node:
-        """The broker that holds the controller's office now."""
+        """The broker that is the controller now."""
         return self.broker(self.view().controller_id)
 
     def broker(self, number: int) -> Node:
@@ -140,7 +141,7 @@ class Cluster(ABC):
     # -- waiting -----------------------------------------------------------------------------
 
     def await_brokers(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Until every broker shows all of them."""
+        """Waits until every broker shows all of them."""
 
         def all_known() -> bool:
             return all(len(self.view(broker).brokers) == BROKERS for broker in self.brokers)
@@ -148,7 +149,7 @@ class Cluster(ABC):
         self.wait(all_known, "all brokers are known to each other", timeout_s)
 
     def await_in_sync(self, timeout_s: float = SETTLE_TIMEOUT_S) -> float:
-        """Until all replicas of all partitions are in sync, as every broker says; seconds."""
+        """Waits until every broker shows all replicas in sync; returns the seconds."""
         began = time.monotonic()
         self.wait(
             lambda: all(in_sync(self.view(broker)) for broker in self.brokers),
@@ -158,7 +159,7 @@ class Cluster(ABC):
         return time.monotonic() - began
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
-        """A broker that does not answer counts as a condition that does not hold yet."""
+        """Waits for a condition; a broker that does not answer counts as not met yet."""
         deadline = time.monotonic() + timeout_s
         while True:
             for broker in self.brokers:
@@ -174,20 +175,20 @@ class Cluster(ABC):
                 raise PeerError(f"{self.name}: not within {timeout_s:g} s: {what}\n{tails}")
             time.sleep(POLL_S)
 
-    # -- what they cost ----------------------------------------------------------------------
+    # -- costs -------------------------------------------------------------------------------
 
     def cpu_seconds(self) -> float:
-        """Of the brokers; ZooKeeper's is not in it."""
+        """CPU seconds of the brokers, without ZooKeeper."""
         return sum(broker.cpu_seconds() for broker in self.brokers if broker.running)
 
     def memory(self) -> process.Memory:
-        """Of the broker that has most."""
+        """Memory of the broker that uses most."""
         return max(
             (broker.memory() for broker in self.brokers), key=lambda memory: memory.rss_bytes
         )
 
     def holds(self, topic: str) -> bool:
-        """Whether files of the topic are left on a broker."""
+        """Whether a broker still has files of the topic."""
         return any(True for broker in self.brokers for _ in broker.data.glob(f"{topic}-*"))
 
 

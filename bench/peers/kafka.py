@@ -1,7 +1,7 @@
 """Apache Kafka as one KRaft node, with the settings of its own distribution.
 
-The JVM gets what Kafka's start script gives it (G1, its pause target, 1 GB of heap). Logging is
-cut to warnings, in Kafka's favour.
+The JVM gets the options of Kafka's start script (G1, its pause target, 1 GB of heap). Logging is
+limited to warnings, in Kafka's favour.
 """
 
 import base64
@@ -14,7 +14,7 @@ from bench.peers.peer import LOOPBACK, Peer, PeerError, free_port
 
 HEAP = "1g"
 FORMAT_TIMEOUT_S = 120
-# Deleted topics leave the disk soon, so that runs do not pile up; both peers get the same.
+# Deleted topics leave the disk soon, so that runs do not accumulate; both peers get the same.
 DELETE_DELAY_MS = 1000
 
 JVM = [
@@ -41,7 +41,7 @@ class Kafka(Peer):
 
     def prepare(self) -> None:
         self.properties.write_text(self._properties())
-        # The "A" keeps Kafka's tool from taking an id that begins with "-" for an option.
+        # The "A" keeps Kafka's tool from reading an id that begins with "-" as an option.
         cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         done = subprocess.run(
             self._java(

@@ -1,7 +1,8 @@
 """Apache Kafka as a cluster of three: with ZooKeeper (3.9) and with KRaft (4.3).
 
-Settings are those of Kafka's distribution but for replication, which every cluster here has alike.
-Each KRaft node is broker and controller, so both kinds of cluster have three brokers' processes.
+Settings are those of Kafka's distribution except for replication, which is the same in every
+cluster. Each KRaft node is broker and controller, so both kinds of cluster have three broker
+processes.
 """
 
 import base64
@@ -28,7 +29,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 class KafkaCluster(Cluster):
-    """What both kinds share: the jars and a properties file for each broker."""
+    """The common part of both kinds: the jars and a properties file for each broker."""
 
     def __init__(
         self, home: Path, load: LoadGenerator, jars: Path, *, hosts: Sequence[str] = ()
@@ -120,7 +121,7 @@ class KafkaWithKRaft(KafkaCluster):
 
     def prepare(self) -> None:
         super().prepare()
-        # The "A" keeps Kafka's tool from taking an id that begins with "-" for an option.
+        # The "A" keeps Kafka's tool from reading an id that begins with "-" as an option.
         cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         for broker in self.brokers:
             done = subprocess.run(
@@ -137,7 +138,7 @@ class KafkaWithKRaft(KafkaCluster):
                 raise PeerError(f"formatting Kafka's storage failed:\n{done.stdout}{done.stderr}")
 
     def controller(self) -> Node:
-        """The quorum's leader: Metadata names any broker, since all of them forward."""
+        """The quorum's leader: Metadata names any broker, because all of them forward."""
         asked = next(node for node in self.brokers if node.running and not node.paused)
         partition = DescribeQuorumRequestPartitionData(partition_index=0)
         topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])

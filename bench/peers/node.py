@@ -1,7 +1,7 @@
-"""One process of a cluster: it is started, asked to stop, killed, paused, and started again.
+"""One process of a cluster, which can be started, stopped, killed, paused and restarted.
 
-Its data outlives the process. `before` is put in front of the command line and `environment` beside
-the caller's own: a network namespace, a disk that is slow.
+Its data remains after the process ends. `before` is put in front of the command line, and
+`environment` is added to the caller's: for example a network namespace or a slow disk.
 """
 
 import os
@@ -18,7 +18,7 @@ Command = Callable[["Node"], list[str]]
 
 
 class Node:
-    """`number` is the id of a broker, or the place of a ZooKeeper in its ensemble."""
+    """`number` is the id of a broker, or the position of a ZooKeeper node in its ensemble."""
 
     def __init__(
         self, number: int, home: Path, *, port: int, command: Command, host: str = LOOPBACK
@@ -33,7 +33,7 @@ class Node:
         self.environment: Mapping[str, str] = {}
         self.started_ns = 0
         self.paused = False
-        # Whether it is gone because the caller wanted so.
+        # Whether the caller ended it on purpose.
         self.ended_by_us = False
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,14 +76,14 @@ class Node:
             self._process.send_signal(number)
 
     def stop(self) -> float:
-        """A clean stop; the seconds it took."""
+        """Stops it cleanly; returns the seconds it took."""
         began = time.monotonic()
         self.ended_by_us = True
         self.signal(signal.SIGTERM)
         return self.await_end() - began
 
     def await_end(self) -> float:
-        """The moment when the process was gone."""
+        """Waits for the end of the process; returns its time."""
         if self._process is not None:
             try:
                 self._process.wait(STOP_TIMEOUT_S)

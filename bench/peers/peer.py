@@ -1,7 +1,7 @@
-"""What a workload may ask of a broker, whichever it is, and the part they all share.
+"""The operations that a workload may use on any kind of broker, and their common part.
 
-A started peer has answered a Metadata request; a stopped one has exited. Its data directory
-outlives a stop, so that a workload can time a restart, and goes with `discard`.
+A started peer has answered a Metadata request; a stopped one has exited. Its data directory remains
+after a stop, so that a workload can time a restart, and is removed by `discard`.
 """
 
 import shutil
@@ -27,7 +27,7 @@ class PeerError(Exception):
 
 
 class Served(Protocol):
-    """What serves clients: one broker, or a cluster of them."""
+    """One broker or a cluster that serves clients."""
 
     load: LoadGenerator
 
@@ -52,7 +52,8 @@ class Peer(ABC):
         self.load = load
         self.port = free_port()
         self.started_ns = 0
-        # Besides what every peer of its kind gets; for a workload to fill before the first start.
+        # In addition to the settings of every peer of its kind; a workload fills it before the
+        # first start.
         self.settings: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         home.mkdir(parents=True)
@@ -75,7 +76,7 @@ class Peer(ABC):
         """The command line that starts the broker."""
 
     def prepare(self) -> None:  # noqa: B027 - most brokers need nothing
-        """Done once before the first start, not timed."""
+        """Called once before the first start, not timed."""
 
     def launch(self) -> None:
         """Starts the process and returns at once; `started_ns` is the moment before exec."""
@@ -89,7 +90,7 @@ class Peer(ABC):
             )
 
     def await_answer(self, *, led_partitions: int = 0) -> float:
-        """Milliseconds from exec to a Metadata answer that shows that many led partitions."""
+        """Milliseconds from exec to a Metadata response with that many led partitions."""
         try:
             answer = self.load.run(
                 "metadata",
@@ -109,7 +110,7 @@ class Peer(ABC):
         return self.await_answer()
 
     def stop(self) -> float:
-        """Asks for a clean stop and returns the seconds it took."""
+        """Requests a clean stop and returns the seconds it took."""
         if self._process is None:
             return 0.0
         began = time.monotonic()
@@ -124,7 +125,7 @@ class Peer(ABC):
         return time.monotonic() - began
 
     def discard(self) -> None:
-        """Ends the process without ceremony, if it runs, and removes its data."""
+        """Kills the process if it runs, and removes its data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -138,7 +139,7 @@ class Peer(ABC):
         return process.memory(self.pid)
 
     def holds(self, topic: str) -> bool:
-        """Whether files of the topic are left."""
+        """Whether files of the topic remain."""
         return any(self.data.glob(f"{topic}-*"))
 
     def log_tail(self) -> str:

@@ -1,4 +1,4 @@
-"""ZooKeeper for clusters that need one: the server in PySpark's wheel, alone or as an ensemble."""
+"""ZooKeeper for clusters that need it: the server in PySpark's wheel, standalone or an ensemble."""
 
 import socket
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 def ensemble(home: Path, hosts: Sequence[str] = (LOOPBACK,)) -> list[Node]:
-    """A node for each host, not started; one alone is a standalone server."""
+    """A node for each host, not started; a single one is a standalone server."""
     nodes = [
         Node(
             number,
@@ -67,7 +67,7 @@ def connect(nodes: Sequence[Node]) -> str:
 
 
 def mode(node: Node) -> str:
-    """standalone, leader or follower; empty while it serves nobody."""
+    """standalone, leader or follower; empty while it does not serve."""
     try:
         with socket.create_connection((node.host, node.port), ANSWER_S) as connection:
             connection.sendall(b"srvr")

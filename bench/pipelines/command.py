@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def why_not_publish(measured: results.Results, *, complete: bool) -> str:
-    """What would mislead a reader of the page; empty if nothing would."""
+    """The reasons why the page would mislead a reader; empty if there are none."""
     expected = {workload.name for workload in catalogue(scale=1)}
     absent = sorted(expected - {workload.name for workload in measured.workloads})
     if measured.settings["scale"] != 1 or measured.settings["rounds"] < DEFAULT_ROUNDS:
@@ -78,7 +78,7 @@ def why_not_publish(measured: results.Results, *, complete: bool) -> str:
 
 
 def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
-    """Runs the chosen workloads; what failed is said at once and left out of the results."""
+    """Runs the chosen workloads; a failure is printed at once and left out of the results."""
     scale = QUICK_SCALE if options.quick else 1.0
     chosen = [
         workload

@@ -1,7 +1,7 @@
 """Spark's own Kafka source, with the newest Spark for which Maven has all of its parts.
 
-Its token provider, which it cannot do without, has not been published with any later version.
-The Spark and the jars live in the user's cache directory, as the other artifacts do.
+It requires its token provider, which has not been published for any later version. Spark and the
+jars are stored in the user's cache directory, like the other artifacts.
 """
 
 import sys
@@ -15,10 +15,10 @@ POM = artifacts.BENCH / "connector" / "pom.xml"
 
 
 def python() -> Path:
-    """The Python of a virtual environment that has this Spark, made at the first call."""
+    """The Python of a virtual environment with this Spark, created on the first call."""
     home = artifacts.cache_directory() / f"pyspark-{SPARK_VERSION}"
     program = home / "bin" / "python"
-    done = home / ".installed"  # a virtual environment cannot be moved to its place when it is done
+    done = home / ".installed"  # a virtual environment cannot be renamed after it is created
     if not done.exists():
         uv = str(Path(sys.executable).parent / "uv")
         artifacts.run([uv, "venv", "--clear", str(home)], INSTALL_TIMEOUT_S)
@@ -31,7 +31,7 @@ def python() -> Path:
 
 
 def jars() -> list[Path]:
-    """The connector and its parts, fetched with Maven at the first call."""
+    """The connector and its parts, downloaded with Maven on the first call."""
     home = artifacts.cache_directory() / f"spark-kafka-{SPARK_VERSION}"
     if not home.is_dir():
         artifacts.require("mvn", "Maven is needed to fetch Spark's Kafka source: install it.")

@@ -1,7 +1,7 @@
-"""How fast records are decoded, and how soon; a program: `decoding.py SIZE`.
+"""Measures the speed of record decoding and its first call; a program: `decoding.py SIZE`.
 
-A new process each time: the first call loads the compiled decoder, as a new Python worker does.
-Prints one JSON object.
+Each measurement uses a new process: the first call loads the compiled decoder, as in a new Python
+worker. Prints one JSON object.
 """
 
 import json
@@ -11,11 +11,11 @@ import time
 SECONDS = 2.0
 BATCH_RECORDS = 1000
 CHUNK_BYTES = 16 << 20
-"""As much as one fetch brings."""
+"""The size of one fetch."""
 
 
 def chunk(size: int) -> tuple[bytes, int]:
-    """Batches of records of that size, one after the other, and how many records they are."""
+    """Consecutive batches of records of that size, and the number of records."""
     from headrace.records.batch import stamp
     from headrace.records.record import Record, build_batch
 

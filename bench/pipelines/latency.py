@@ -1,8 +1,8 @@
-"""How old a record is when the table shows it, with a pipeline at work as people run it.
+"""The age of a record when the table shows it, with a pipeline in a typical setup.
 
-`headrace pipeline run` with a trigger of a second; orders at a steady rate, each with the moment
-when it was sent. A row counts when its commit lies in the table's log: the age is the commit file's
-time minus the row's. The rows of the first seconds are left out.
+`headrace pipeline run` with a trigger of one second; orders at a steady rate, each with its send
+time. A row counts when its commit is in the table's log: the age is the commit file's time minus
+the row's. The rows of the first seconds are left out.
 """
 
 import json
@@ -29,7 +29,7 @@ MS = 1000
 
 
 class LatencyError(Exception):
-    """The pipeline did not start, or did not land what was sent."""
+    """The pipeline did not start, or did not write all records to the table."""
 
 
 def commits(table: Path) -> Iterator[tuple[float, list[Path]]]:
@@ -42,7 +42,7 @@ def commits(table: Path) -> Iterator[tuple[float, list[Path]]]:
 
 
 def ages_ms(table: Path, since_ms: float) -> list[float]:
-    """How old each row that was sent since then was when it was committed."""
+    """The age at commit of each row that was sent since then."""
     return [
         committed - sent
         for committed, files in commits(table)
@@ -53,7 +53,7 @@ def ages_ms(table: Path, since_ms: float) -> list[float]:
 
 
 def measure(stage: Stage, rate: int, seconds: float) -> dict[str, float]:
-    """The ages' median and 99th percentile, in seconds."""
+    """The median and 99th percentile of the ages, in seconds."""
     home = stage.home / "latency"
     home.mkdir()
     stage.fill_orders(TOPIC, 0)

@@ -1,4 +1,4 @@
-"""A topic of JSON orders, of which some are broken."""
+"""A topic of JSON orders, some of which are broken."""
 
 import json
 import time
@@ -9,11 +9,11 @@ from confluent_kafka import Producer
 
 SCHEMA = "id BIGINT, customer STRING, amount DOUBLE, country STRING, ts TIMESTAMP"
 BROKEN_EACH = 1000
-"""One record of so many does not parse."""
+"""One record in this many does not parse."""
 SELECT = "SELECT id, customer, amount, country, ts, CAST(ts AS DATE) AS day FROM source"
 LEAST_AMOUNT = 1.5
 EXPECT = f"amount >= {LEAST_AMOUNT}"
-"""What about one order of a thousand does not meet."""
+"""A rule that about one order in a thousand does not meet."""
 COUNTRIES = ("DE", "FR", "US", "JP", "BR")
 QUEUE_MESSAGES = 500_000
 FLUSH_TIMEOUT_S = 120.0
@@ -34,7 +34,7 @@ def order(number: int, random: Random) -> bytes:
 
 
 def orders(count: int, *, seed: int = 1) -> Iterator[bytes]:
-    """So many orders; every thousandth is cut off in the middle."""
+    """That many orders; every thousandth is truncated in the middle."""
     random = Random(seed)
     for number in range(count):
         made = order(number, random)
@@ -46,7 +46,7 @@ def broken(count: int) -> int:
 
 
 def unexpected(count: int) -> int:
-    """How many of so many orders can be read but do not meet `EXPECT`."""
+    """How many of that many orders are readable but do not meet `EXPECT`."""
     whole = (each for each in orders(count) if each.endswith(b"}"))
     return sum(json.loads(each)["amount"] < LEAST_AMOUNT for each in whole)
 
@@ -76,8 +76,10 @@ def fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:
 
 
 def produce_paced(bootstrap: str, topic: str, partitions: int, rate: int, seconds: float) -> None:
-    """Orders by the clock, whatever the broker does; each carries in `id` when it was sent, in
-    milliseconds."""
+    """Sends orders at a fixed rate, whatever the broker does.
+
+    The `id` of each is its send time in milliseconds.
+    """
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     random = Random(2)
     began = time.monotonic()

@@ -1,7 +1,7 @@
-"""Rounds of runs: every side once, in turns; the next round goes the other way. Pure but for runs.
+"""Rounds of runs: every side once per round, in alternating order. Pure except for the runs.
 
 Three sides: Headrace, and Spark's Kafka source tuned and at its defaults. Each round gives one
-sample of each, which met the same state of the machine.
+sample of each side, in the same state of the machine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ SIDES = (OURS, TUNED, DEFAULTS)
 
 
 class Sample(NamedTuple):
-    """One run of one side. A loaded machine changes the rate, and the processor time hardly."""
+    """One run of one side. A loaded machine changes the rate, but hardly the CPU time."""
 
     rate: float
-    """Records a second, from the call to its return."""
+    """Records per second, from the call to its return."""
     cpu_s_per_million: float
-    """Of the session with all its processes, for a million records."""
+    """CPU seconds of the session with all its processes, per million records."""
 
 
 Run = Callable[[str], Sample]
@@ -30,7 +30,7 @@ Samples = Mapping[str, Sequence[Sample]]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A figure in records a second, and how it must compare with the tuned connector."""
+    """A figure in records per second, and its goal relative to the tuned connector."""
 
     key: str
     title: str
@@ -38,15 +38,15 @@ class Rate:
 
 
 def order(number: int) -> tuple[str, ...]:
-    """Who runs when: A B C, C B A, ..."""
+    """The order of the runs: A B C, C B A, ..."""
     return SIDES if number % 2 == 0 else SIDES[::-1]
 
 
 def run_rounds(run: Run, rounds: int, *, warm_ups: int) -> Samples:
-    """What `run` returned for each side, round by round; warm-ups are not kept.
+    """The results of `run` for each side, by round; warm-ups are discarded.
 
-    The connector's two sides share a session, so Headrace's gets a run more in each warm-up: both
-    sessions begin the rounds with as many runs behind them.
+    The connector's two sides share a session, so Headrace's session gets one more run in each
+    warm-up: both sessions start the rounds with the same number of runs.
     """
     samples: dict[str, list[Sample]] = {side: [] for side in SIDES}
     for number in range(-warm_ups, rounds):
@@ -60,7 +60,7 @@ def run_rounds(run: Run, rounds: int, *, warm_ups: int) -> Samples:
 
 
 def rate_figures(rate: Rate, samples: Samples) -> tuple[Figure, ...]:
-    """Headrace beside the tuned connector, which is judged, and beside its defaults."""
+    """Headrace compared with the tuned connector, which has the goal, and with its defaults."""
     tuned = Metric(rate.key, f"{rate.title}, tuned", "rec/s", "higher", Goal("ratio", rate.goal))
     defaults = Metric(f"{rate.key}_defaults", f"{rate.title}, defaults", "rec/s", "higher")
     cpu = Metric(f"{rate.key}_cpu", "CPU per million, tuned", "s", "lower")
@@ -79,5 +79,5 @@ def rate_figures(rate: Rate, samples: Samples) -> tuple[Figure, ...]:
 
 
 def own_figure(metric: Metric, samples: Sequence[float]) -> Figure:
-    """A figure that has no peer."""
+    """A figure without a counterpart."""
     return Figure(metric, tuple(samples), ())

@@ -1,9 +1,9 @@
-"""One Spark session that stays warm and runs what it is told, a JSON line each; a program.
+"""One warm Spark session that runs commands, one JSON line each; a program.
 
-`python session.py headrace|connector [JAR...]` runs in the environment of its side, so it imports
-nothing of the benchmark: the connector has a Spark of its own version. Both sessions are
-`local[2]` and get the same settings. Answers are lines on the stdout that the program began with;
-whatever Spark prints goes to stderr.
+`python session.py headrace|connector [JAR...]` runs in the environment of its side. It imports
+nothing of the benchmark, because the connector needs its own version of Spark. Both sessions are
+`local[2]` and get the same settings. Answers are lines on the original stdout of the program;
+Spark's output goes to stderr.
 """
 
 import json
@@ -42,7 +42,7 @@ Figures = dict[str, float]
 
 
 class Side:
-    """What both sides do, each with its own source."""
+    """The actions of both sides, each with its own source."""
 
     def __init__(self, spark: "SparkSession", source: str) -> None:
         self.spark = spark
@@ -82,17 +82,20 @@ class Side:
             return {"seconds": seconds, "rows": rows}
 
     def json(self, request: Request) -> Figures:
-        """The JSON topic into a table; how long it took.
+        """Writes the JSON topic to a table; returns the time.
 
-        With a `select`, that is done to the rows, and those that meet `expect` are written, in a
-        folder for each value of `partition_by` if there is one.
+        With a `select`, the rows are transformed, and those that meet `expect` are written, with
+        one folder for each value of `partition_by` if it is set.
         """
         raise NotImplementedError
 
 
 class Connector(Side):
-    """Spark's Kafka source; the table is a folder of Parquet, good and bad rows alike, or with a
-    rule those that meet it."""
+    """Spark's Kafka source.
+
+    The table is a folder of Parquet with all rows, good and bad. With a rule, it has only those
+    that meet it.
+    """
 
     def json(self, request: Request) -> Figures:
         with scratch() as home:
@@ -141,7 +144,7 @@ class Headrace(Side):
 
 
 def pipeline(request: Request, home: Path) -> dict[str, object]:
-    """A spec that takes the JSON topic to a Delta table, bad records to the dead letters."""
+    """A spec that writes the JSON topic to a Delta table and bad records to the dead letters."""
     topic = request["topic"]
     sink: dict[str, object] = {"format": "delta", "table": str(home / "table")}
     if "partition_by" in request:

@@ -1,4 +1,4 @@
-"""A side of the comparison: a warm Spark session in a process and an environment of its own."""
+"""A side of the comparison: a warm Spark session in its own process and environment."""
 
 import json
 import subprocess
@@ -15,11 +15,11 @@ LOG_TAIL_CHARACTERS = 3000
 
 
 class SideError(Exception):
-    """A session did not start, died, or could not do what it was asked."""
+    """A session did not start, ended, or failed an action."""
 
 
 class Side:
-    """A session in a process of its own, started when it is first asked for something."""
+    """A session in its own process, started on first use."""
 
     def __init__(self, name: str, home: Path, command: Sequence[str]) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class Side:
         return self._started().pid
 
     def ask(self, action: str, **request: object) -> dict[str, float]:
-        """The action's figures, and as `cpu_s` what its session used of the processor."""
+        """The action's figures, with the session's CPU time as `cpu_s`."""
         running = self._started()
         assert running.stdin is not None
         before = process.cpu_seconds(running.pid)
@@ -50,7 +50,7 @@ class Side:
         if self._process is not None:
             with self._process as ending:
                 assert ending.stdin is not None
-                ending.stdin.close()  # it ends, and its JVM and workers with it
+                ending.stdin.close()  # the session ends, with its JVM and workers
                 try:
                     ending.wait(START_TIMEOUT_S)
                 except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What the workloads run on: one broker, its topics, and the sessions of the sides."""
+"""The surroundings of the workloads: one broker, its topics, and the sessions of the sides."""
 
 import shutil
 import sys
@@ -68,7 +68,7 @@ class Stage:
 
 @contextmanager
 def stage(broker: str, work: Path) -> Iterator[Stage]:
-    """All of it under one scratch directory that is gone afterwards."""
+    """Everything under one scratch directory, which is removed afterwards."""
     load = LoadGenerator(artifacts.load_generator())
     home = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=work))
     at = home / "broker"

@@ -1,4 +1,4 @@
-"""What is measured of pipelines, with the goals."""
+"""The pipeline workloads, with their goals."""
 
 import json
 import subprocess
@@ -24,8 +24,10 @@ from bench.workload import Goal, Metric
 
 SMALL, LARGE = 100, 1000
 WARM_UPS = 3
-"""Rounds at the beginning of a workload that do not count. A JVM compiles what it runs often: the
-first runs of a session are slow."""
+"""Rounds at the start of a workload that do not count.
+
+The first runs of a session are slow, because a JVM compiles only frequent code.
+"""
 BATCH = Rate("batch", "batch", 1.2)
 STREAM = Rate("stream", "streaming", 1.0)
 TABLE = Rate("json", "to Parquet", 1.5)
@@ -35,7 +37,7 @@ DECODING = Path(__file__).parent / "decoding.py"
 DECODE_TIMEOUT_S = 60
 LATENCY_RATE, LATENCY_S = 1000, 20.0
 MEMORY_STEPS = (2, 8, 16)
-"""Times 100 MB: the shortest fills all that a worker may hold at a time."""
+"""In units of 100 MB: the shortest fills the memory that a worker may use."""
 MB = MILLION = 1_000_000
 WORKER = "pyspark.worker"
 SHAPED = {"select": orders.SELECT, "expect": orders.EXPECT}
@@ -43,12 +45,12 @@ FOLDERS = {"partition_by": "country"}
 
 
 class WrongResultError(Exception):
-    """A side did not deliver what is in the topic."""
+    """A side did not deliver the contents of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Some figures that are measured together; `measure` gets the number of rounds."""
+    """Figures that are measured together; `measure` gets the number of rounds."""
 
     name: str
     title: str
@@ -56,7 +58,7 @@ class Workload:
 
 
 def catalogue(*, scale: float) -> list[Workload]:
-    """`scale` shrinks the topics for a quick look; figures to quote use 1."""
+    """`scale` reduces the topics for a quick run; published figures use 1."""
 
     def many(count: int) -> int:
         return max(1000, int(count * scale))
@@ -107,15 +109,18 @@ def _timed(stage: Stage, action: str, topic: str, count: int) -> Run:
 
 
 def _table(topic: str, count: int) -> Callable[[Stage, int], tuple[Figure, ...]]:
-    """Headrace splits the bad records off into a topic; the connector's side writes one table."""
+    """Headrace writes bad records to a topic; the connector's side writes one table."""
     return _orders(topic, count, bad_of=orders.broken, connector_keeps_bad=True, shape={})
 
 
 def _shaped(
     topic: str, count: int, *, shape: Mapping[str, str]
 ) -> Callable[[Stage, int], tuple[Figure, ...]]:
-    """With SQL and a rule between. Headrace sends what is broken and what does not meet the rule
-    to a topic; the connector's side leaves both out."""
+    """A table with SQL and a rule in between.
+
+    Headrace sends broken records, and those that do not meet the rule, to a topic; the connector's
+    side omits both.
+    """
 
     def bad_of(count: int) -> int:
         return orders.broken(count) + orders.unexpected(count)
@@ -131,7 +136,7 @@ def _orders(
     connector_keeps_bad: bool,
     shape: Mapping[str, str],
 ) -> Callable[[Stage, int], tuple[Figure, ...]]:
-    """`bad_of` may take seconds: it is asked when the workload is measured."""
+    """`bad_of` may take seconds, so it is called when the workload is measured."""
 
     def measure(stage: Stage, rounds: int) -> tuple[Figure, ...]:
         bad = bad_of(count)
@@ -190,7 +195,7 @@ def _latency(stage: Stage, _rounds: int) -> tuple[Figure, ...]:
 
 
 def _memory(count: int) -> Callable[[Stage, int], tuple[Figure, ...]]:
-    """One partition of growing length, read whole; the worker's peak after each."""
+    """One partition of growing length, read completely; the worker's peak memory after each."""
 
     def measure(stage: Stage, _rounds: int) -> tuple[Figure, ...]:
         peaks = []

@@ -1,1 +1,1 @@
-"""The workloads, each measured alike on both contestants."""
+"""The workloads, each measured in the same way on both contestants."""

@@ -1,4 +1,4 @@
-"""All workloads in the order in which they run and are reported, with the goals they carry."""
+"""All workloads in the order in which they run and are reported, with their goals."""
 
 from collections.abc import Mapping
 
@@ -23,19 +23,20 @@ from bench.workloads.transactions import Transactions
 SMALL, LARGE = 100, 1000
 CPU_GOAL = 0.6
 GB = 1_000_000_000
-# librdkafka's own default has no bound to speak of; an idempotent producer may have five.
+# librdkafka's default is practically unlimited; an idempotent producer may have five.
 PIPELINED = 1000
-# The load generator leaves the first second out.
+# The load generator leaves out the first second.
 MIN_PACED = 2500
 # One pair of 10,000 partitions takes two minutes, nearly all of it Kafka's, and the ratio is far
-# from 1; one of compaction or heartbeats takes about one minute, and the goals are no ratios.
+# from 1. One pair of compaction or heartbeats takes about one minute, and their goals are not
+# ratios.
 MAX_PAIRS: Mapping[str, int] = {"partitions-10k": 4, "compaction": 3, "heartbeats": 5}
 ACKS_ONE: Mapping[str, Option] = {"acks": "1", "linger_ms": 5, "in_flight": PIPELINED}
 ACKS_ALL: Mapping[str, Option] = {"acks": "all", "idempotence": 1, "linger_ms": 5, "in_flight": 5}
 
 
 def catalogue(*, scale: float, big_log_gb: float) -> list[Workload]:
-    """`scale` shrinks the message counts for a quick look; figures to quote use 1."""
+    """`scale` reduces the message counts for a quick run; published figures use 1."""
 
     def many(count: int) -> int:
         return max(1000, int(count * scale))

@@ -1,4 +1,4 @@
-"""How many offset commits a broker takes: one partition a request, the next after the answer."""
+"""The rate of offset commits: one partition per request, the next one after the response."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ METRICS = (
 class Commits:
     """50 connections. Goal: 1.5 times Kafka's rate.
 
-    With `joined` each is the only member of a group of its own; otherwise all commit to one group
-    that has no members, each for a partition of its own.
+    With `joined` each is the only member of its own group; otherwise all commit to one group
+    without members, each for its own partition.
     """
 
     name: str

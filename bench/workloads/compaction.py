@@ -1,4 +1,4 @@
-"""How fast a broker compacts, and what producers notice of it."""
+"""The speed of compaction, and its effect on producers."""
 
 import statistics
 import time
@@ -15,13 +15,13 @@ from bench.workloads.produce import PARTITIONS
 MB = 1_000_000
 SIZE = 100
 KEYS = 100_000
-# The cleaner looks often, so that it begins when it may and not up to 15 s later.
+# The cleaner checks often, so that it starts at once and not up to 15 s later.
 LOOK_MS = 100
 CLEAN_TIMEOUT_S = 300.0
 POLL_S = 0.02
 SPEED_GOAL_MB = 30.0
 KEPT_GOAL = 0.8
-# Where the cleaner notes, in both brokers, up to which offset a log is clean.
+# The file in which both brokers store the offset up to which a log is clean.
 CHECKPOINT = "cleaner-offset-checkpoint"
 DIRTY_LOG = {"segment.bytes": str(20 * MB), "min.cleanable.dirty.ratio": "0.01"}
 METRICS = (
@@ -41,7 +41,7 @@ METRICS = (
 
 
 class DirtyLog:
-    """A topic of one partition, full of keyed records, that is not compacted until told to."""
+    """A topic of one partition, full of keyed records, that is not compacted until `compact`."""
 
     def __init__(self, peer: Peer, name: str, count: int) -> None:
         self._peer = peer
@@ -51,7 +51,7 @@ class DirtyLog:
         peer.load.run(
             "produce", peer.bootstrap, topic=name, count=count, size=SIZE, keyed=1, keys=KEYS
         )
-        # The last segment is written to and not compacted.
+        # The last segment is active and not compacted.
         *closed, active = sorted((peer.data / f"{name}-0").glob("*.log"))
         self._bytes = sum(segment.stat().st_size for segment in closed)
         self._end = int(active.stem)
@@ -63,7 +63,7 @@ class DirtyLog:
         self._began = time.time()
 
     def is_clean(self) -> bool:
-        """Whether the cleaner has noted that it is done with all it may clean.
+        """Whether the cleaner has recorded that everything that may be cleaned is clean.
 
         Raises `PeerError` when that takes too long.
         """
@@ -77,7 +77,7 @@ class DirtyLog:
         return any(int(offset) >= self._end for _, _, offset in noted)
 
     def await_clean(self) -> float:
-        """MB a second from `compact` to the cleaner's note, whose time is the file's."""
+        """MB per second from `compact` to the time of the cleaner's checkpoint file."""
         while not self.is_clean():
             time.sleep(POLL_S)
         return self._bytes / MB / (self._checkpoint.stat().st_mtime - self._began)
@@ -88,8 +88,8 @@ class Compaction:
     """Two logs of 100 B records with 100,000 keys: one compacted alone, one beside a producer.
 
     Speed is the log's size over the time from the moment when it may be cleaned to the cleaner's
-    own note that it is done. Goals: 30 MB/s alone, and a producer of 100 B records to another topic
-    keeps 0.8 of its speed for as long as a log is compacted.
+    checkpoint. Goals: 30 MB/s alone, and a producer of 100 B records to another topic keeps 0.8 of
+    its speed while a log is compacted.
     """
 
     count: int
@@ -118,7 +118,7 @@ class Compaction:
             log.compact()
             figures["produce_beside"] = self._produce_until_clean(peer, other, log)
             figures["beside"] = log.await_clean()
-            # There and back, so that a machine that slows down or recovers does not decide.
+            # In both directions, so that a machine that slows down or recovers does not decide.
             figures["produce_alone"] = statistics.harmonic_mean(
                 [before, self._produce(peer, other)]
             )
@@ -134,7 +134,7 @@ class Compaction:
     def _produce_until_clean(self, peer: Peer, topic: str, log: DirtyLog) -> float:
         """The producer's speed; its last run counts only if there is no other.
 
-        The compaction ends somewhere in that run, so it would flatter the broker.
+        The compaction ends during that run, so it would flatter the broker.
         """
         rates = [self._produce(peer, topic)]
         while not log.is_clean():

@@ -1,4 +1,4 @@
-"""How fast a broker hands out what it stored. The messages were written by the load generator."""
+"""The read speed of a broker. The load generator has written the messages."""
 
 from dataclasses import dataclass
 

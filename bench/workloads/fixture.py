@@ -1,4 +1,4 @@
-"""What a broker costs a test suite: the first test that uses one, and each test after it."""
+"""The cost of a broker in a test suite: the first test that uses it, and each later test."""
 
 import json
 import os
@@ -27,11 +27,11 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """The `headrace` fixture: the time outside the tests' own bodies, which use a topic each.
+    """The `headrace` fixture: the time outside the test bodies, which use one topic each.
 
-    First use is the set-up of the first test, each later test the median of set-up and clean-up
-    together. Goals: 400 ms and 10 ms. Kafka has no fixture: beside it stand its start, from exec to
-    the first answer, and the deletion of a test's topic.
+    First use is the set-up of the first test; each later test is the median of its set-up and
+    clean-up together. Goals: 400 ms and 10 ms. Kafka has no fixture; its figures are its start,
+    from exec to the first response, and the deletion of a test's topic.
     """
 
     tests: int = 40
@@ -41,7 +41,7 @@ class Fixture:
     warm_ups: int = 1
 
     def prepare(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""
 
     def run(self, contestant: Contestant) -> Sample:
         peer = contestant.fresh()
@@ -70,7 +70,7 @@ class Fixture:
         first, *later = tests
         return {
             "first_ms": first["setup"] * MS_PER_S,
-            # The last test's clean-up has the broker's stop in it.
+            # The last test's clean-up includes the broker's stop.
             "later_ms": statistics.median(
                 (test["setup"] + test["teardown"]) * MS_PER_S for test in later[:-1]
             ),
@@ -85,4 +85,4 @@ class Fixture:
         return {"first_ms": started_ms, "later_ms": statistics.median(deleted_ms)}
 
     def finish(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""

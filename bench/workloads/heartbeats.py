@@ -1,4 +1,4 @@
-"""What it costs a broker that many groups merely exist."""
+"""The cost of many idle groups for a broker."""
 
 from dataclasses import dataclass
 
@@ -27,10 +27,10 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """Members of classic groups, each with a connection of its own and a heartbeat every 3 s.
+    """Members of classic groups, each with its own connection and a heartbeat every 3 s.
 
-    Goal: at most half a core for 1,000 groups of five. Joining, which takes at least the 3 s of
-    `group.initial.rebalance.delay.ms`, is timed but not in the CPU figure.
+    Goal: at most half a core for 1,000 groups of five. Joining takes at least the 3 s of
+    `group.initial.rebalance.delay.ms`; it is timed but not part of the CPU figure.
     """
 
     groups: int

@@ -1,4 +1,4 @@
-"""Latency at a rate that no broker finds hard: what one message waits."""
+"""Latency of one message at a rate that is easy for every broker."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A paced producer without linger; `latency` times the answer, `e2e` the consumer's receipt."""
+    """A paced producer without linger; `latency` times the response, `e2e` the receipt."""
 
     name: str
     title: str
@@ -48,4 +48,4 @@ class Latency:
         return pick(figures, self.metrics)
 
     def finish(self, contestant: Contestant) -> None:
-        """Each run has deleted its own topic."""
+        """Does nothing: each run has deleted its own topic."""

@@ -29,7 +29,7 @@ METRICS = (
 
 
 class DiskSpaceError(Exception):
-    """The long log does not fit; the message says what is free and what to ask for instead."""
+    """The long log does not fit; the message gives the free space and a size that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,15 @@ class LongLog:
     def run(self, contestant: Contestant) -> Sample:
         peer = contestant.warm()
         figures: dict[str, float] = {}
-        # A new short log each time, and none is deleted before the end. With short logs that were
-        # deleted after each run, and always appended to first, both brokers seemed to append to
-        # a long log at 0.35 to 0.45 of the speed. Reused page cache is the likely reason; that
-        # and the order were changed together, so neither is proven.
+        # Each run uses a new short log, and none is deleted before the end. If short logs are
+        # deleted after each run and always appended to first, both brokers seem to append to a long
+        # log at 0.35 to 0.45 of the speed. Reused page cache is the likely but unproven reason.
         short = f"log-short-{time.monotonic_ns()}"
         topics.create(peer, {short: 1})
         produce(peer, short, SHORT_BYTES // MESSAGE_BYTES)
         both = (("short", short), ("long", "log-long"))
         appended: dict[str, list[float]] = {"short": [], "long": []}
-        # There and back: whatever the disk still does for the run before hits both alike.
+        # In both directions: remaining disk work of the run before affects both alike.
         for length, topic in (*both, *reversed(both)):
             os.sync()
             appended[length].append(produce(peer, topic, self.count))
@@ -82,11 +81,11 @@ class LongLog:
         return figures
 
     def finish(self, contestant: Contestant) -> None:
-        """The contest ends with this workload, and takes the data away with the brokers."""
+        """Does nothing: this workload is the last one, and the data is removed with the brokers."""
 
 
 def produce(peer: Peer, topic: str, count: int, **options: Option) -> float:
-    """Appends to the topic's one partition; messages a second."""
+    """Appends to the topic's only partition; messages per second."""
     answer = peer.load.run(
         "produce", peer.bootstrap, topic=topic, count=count, size=MESSAGE_BYTES, **options
     )

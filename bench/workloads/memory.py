@@ -1,4 +1,4 @@
-"""Memory of a broker that has just started, and of one that has carried a load."""
+"""Memory of a broker that has just started, and of one after a load."""
 
 import time
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ METRICS = (
 
 
 def settled_memory(peer: Served) -> tuple[float, float]:
-    """Resident and proportional MB once they have stopped moving, or after ten seconds."""
+    """Resident and proportional MB once they are stable, or after ten seconds."""
     last = peer.memory()
     for _ in range(SETTLE_STEPS):
         time.sleep(SETTLE_STEP_S)
@@ -49,7 +49,7 @@ class MemoryUse:
     warm_ups: int = 0
 
     def prepare(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""
 
     def run(self, contestant: Contestant) -> Sample:
         peer = contestant.fresh()
@@ -76,4 +76,4 @@ class MemoryUse:
                 )
 
     def finish(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""

@@ -1,4 +1,4 @@
-"""Thousands of partitions: making them, holding them, coming back with them.
+"""Thousands of partitions: creation, memory and restart.
 
 Kafka refuses a topic of 10,000 partitions in one request, so both get topics of 1,000.
 """
@@ -41,7 +41,7 @@ class Partitions:
     warm_ups: int = 0
 
     def prepare(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""
 
     def run(self, contestant: Contestant) -> Sample:
         peer = contestant.fresh()
@@ -69,4 +69,4 @@ class Partitions:
         }
 
     def finish(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""

@@ -1,4 +1,4 @@
-"""How fast a broker takes messages in, and at what CPU cost."""
+"""The write speed of a broker, and its CPU cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ PARTITIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Produce:
-    """Messages of one size to six partitions of a new topic, as fast as they are taken."""
+    """Messages of one size to six partitions of a new topic, as fast as the broker accepts them."""
 
     name: str
     title: str
@@ -41,4 +41,4 @@ class Produce:
         return pick(figures, self.metrics)
 
     def finish(self, contestant: Contestant) -> None:
-        """Each run has deleted its own topic."""
+        """Does nothing: each run has deleted its own topic."""

@@ -1,4 +1,4 @@
-"""Whether a consumer pays for seeing committed records only."""
+"""Whether reading only committed records costs a consumer speed."""
 
 import statistics
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from bench.workloads.produce import PARTITIONS
 KEPT_GOAL = 0.9
 FILL_TIMEOUT_MS = 300_000
 Isolation = Literal["uncommitted", "committed"]
-# There and back: whatever the machine does meanwhile hits both alike.
+# In both directions: changes of the machine meanwhile affect both alike.
 ORDER: tuple[Isolation, ...] = ("uncommitted", "committed", "committed", "uncommitted")
 METRICS = (
     Metric("uncommitted", "read_uncommitted", "msg/s", "higher"),
@@ -23,7 +23,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class ReadCommitted:
-    """A topic of 100 B records written in transactions, read whole at both isolation levels.
+    """A topic of 100 B records written in transactions, read completely at both isolation levels.
 
     Goal: read_committed has 0.9 of the speed of read_uncommitted, on the same broker.
     """

@@ -1,4 +1,4 @@
-"""How long a large group stands still when it is rebalanced."""
+"""How long a rebalance stops a large group."""
 
 from dataclasses import dataclass
 
@@ -22,9 +22,9 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A classic group of 100 members that stands: the leader joins again, then all others.
+    """A stable classic group of 100 members: the leader joins again, then all others.
 
-    From the last JoinGroup sent to the last SyncGroup answered, median of the rounds. Goal: 1 s.
+    From the last JoinGroup request to the last SyncGroup response, median of the rounds. Goal: 1 s.
     """
 
     members: int

@@ -1,4 +1,4 @@
-"""From exec to the first answer, and to the first message through a topic made on the way."""
+"""The time from exec to the first response, and to the first message through a new topic."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class Startup:
     warm_ups: int = 1
 
     def prepare(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""
 
     def run(self, contestant: Contestant) -> Sample:
         peer = contestant.fresh()
@@ -46,4 +46,4 @@ class Startup:
             peer.discard()
 
     def finish(self, contestant: Contestant) -> None:
-        """Nothing outlives a run."""
+        """Does nothing: each run is independent."""

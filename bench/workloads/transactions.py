@@ -1,4 +1,4 @@
-"""How many transactions one producer gets through."""
+"""The transaction rate of one producer."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from bench import topics
 from bench.workload import Contestant, Goal, Metric, Sample
 from bench.workloads.meter import metered, pick
 
-# So many seconds per million are a millisecond each.
+# 1,000 seconds per million transactions are one millisecond each.
 SECONDS_PER_MILLION_IN_MS = 1000
 METRICS = (
     Metric("per_second", "rate", "transactions/s", "higher", Goal("ratio", 1.0), headline=True),
@@ -17,10 +17,10 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """100 records of 100 B to one partition, then a commit, and again. Goal: Kafka's rate.
+    """100 records of 100 B to one partition, then a commit, repeatedly. Goal: Kafka's rate.
 
-    librdkafka speaks the first protocol version of transactions: the partition is added by a
-    request of its own in each of them.
+    librdkafka uses the first protocol version of transactions: a separate request adds the
+    partition to each of them.
     """
 
     count: int
@@ -51,4 +51,4 @@ class Transactions:
         return pick(figures, self.metrics)
 
     def finish(self, contestant: Contestant) -> None:
-        """Each run has deleted its own topic."""
+        """Does nothing: each run has deleted its own topic."""

@@ -56,7 +56,7 @@ class Replication(Protocol):
 
 
 class ClusterMemberHost(ClusterRoleHost, RequestHost, Protocol):
-    """What a member needs of its broker."""
+    """What a member needs from its broker."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...
@@ -72,7 +72,7 @@ class ClusterMember:
         settings = broker.settings
         self._broker = broker
         self._store = store
-        self._producer_ids: ProducerIds | None = None  # from the time that it has joined
+        self._producer_ids: ProducerIds | None = None  # once it has joined
         self.metadata = MemberMetadata(settings.controller(), broker.publish)
         self.peers = Peers(
             broker.node_id,

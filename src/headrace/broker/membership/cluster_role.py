@@ -12,7 +12,7 @@ from headrace.storage.directories.log_manager import LogManager
 
 
 class ClusterRoleHost(Protocol):
-    """What either role needs of its broker."""
+    """What either role needs from its broker."""
 
     settings: BrokerSettings
     node_id: int
@@ -25,20 +25,20 @@ class ClusterRoleHost(Protocol):
     def open_logs(
         self, cluster_id: str | None, image: MetadataImage, *, metadata_version: int | None = None
     ) -> None:
-        """Opens the data directories, which must be this cluster's or new."""
+        """Opens the data directories, which must be new or belong to this cluster."""
         ...
 
     def host(self, image: MetadataImage) -> None:
-        """Takes the roles that a starting broker has."""
+        """Takes the roles of a starting broker."""
         ...
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-        """Makes the image after these records real here."""
+        """Applies these records, which lead to the image, to this broker."""
         ...
 
 
 class ClusterRole(Protocol):
-    """The steps of start and stop that differ. `node.Broker` calls them in order."""
+    """The steps of start and stop that differ between roles. `node.Broker` calls them in order."""
 
     @property
     def metadata(self) -> Metadata:

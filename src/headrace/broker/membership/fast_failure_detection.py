@@ -50,7 +50,7 @@ class FastFailureDetection:
     # --- any member -----------------------------------------------------------------------------
 
     def connection_lost(self, broker_id: int) -> None:
-        """A connection to this broker has ended: checks whether its process has died."""
+        """Checks whether the process of a broker has died, after a connection to it has ended."""
         address = self._address_of(broker_id)
         if self.enabled and address is not None and self._is_live(broker_id):
             self.suspicions.suspect(
@@ -90,7 +90,7 @@ class FastFailureDetection:
     # --- the controller -------------------------------------------------------------------------
 
     def polls_ended(self, broker_id: int, broker_epoch: int) -> None:
-        """The connection on which a broker polls has ended."""
+        """Handles the end of the connection on which a broker polls."""
         active_controller = self._metadata.active_controller
         if active_controller is not None and self.enabled:
             self.connection_lost(broker_id)
@@ -101,7 +101,7 @@ class FastFailureDetection:
             self._start_check(self._fence_missing(active_controller))
 
     async def _fence_missing(self, active_controller: ActiveController) -> None:
-        """A broker that died with the last controller had no connection to this one."""
+        """Checks brokers that never connected: they may have died with the last controller."""
         await asyncio.sleep(MISSING_AFTER_S)
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:

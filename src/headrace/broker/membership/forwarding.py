@@ -1,8 +1,8 @@
-"""Requests that only the controller can decide, sent on by whichever broker got them.
+"""Forwards requests that only the controller can decide to the controller.
 
-A request that a peer has sent on is never sent on again: it is answered, or refused with
-NOT_CONTROLLER, and the broker that has the client's connection looks for the controller anew until
-its time is up.
+A forwarded request is never forwarded again: the receiving broker answers it or refuses it with
+NOT_CONTROLLER. The broker with the client's connection then looks for the controller again until
+the request's time limit.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ ONE_TRY_S: Final = 10.0
 _PARTS: Final = (
     "topics", "responses", "results", "replica_election_results", "partition_result",
 )  # fmt: skip
-"""Where answers carry their codes, if not at the top."""
+"""The fields that contain the error codes of a response, if not at the top level."""
 
 _NO_CONTROLLER: Final = "no controller has answered in time"
 _TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
 
 
 class Forwarding:
-    """Finds out who decides, and gets an answer from there."""
+    """Finds the controller and returns its response."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Forwarding:
         membership: "Callable[[], BrokerLifecycle]",
         handler_of: Callable[[ApiKey], Handle],
     ) -> None:
-        """`handler_of` finds this broker's own handler of an API."""
+        """`handler_of` returns this broker's own handler of an API."""
         self._node_id = node_id
         self._membership = membership
         self._handler_of = handler_of
@@ -90,7 +90,7 @@ class Forwarding:
     async def _ask(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
     ) -> Answer:
-        """The answer of whoever is controller, within the time that the client allows."""
+        """The controller's response, within the client's time limit."""
         timeout_ms = getattr(request, "timeout_ms", None) or 0
         timeout_s = timeout_ms / 1000 if timeout_ms > 0 else DEFAULT_TIMEOUT_S
         membership = self._membership()
@@ -115,7 +115,7 @@ class Forwarding:
             code = ErrorCode.POLICY_VIOLATION
             return _refusal(spec, request, context.version, code, _TOO_LARGE)
 
-    # --- what this broker asks for itself -------------------------------------------------------
+    # --- this broker's own requests -------------------------------------------------------------
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
@@ -149,7 +149,7 @@ class Forwarding:
     async def to_controller(
         self, request: Struct, answer: type[R], *, timeout_s: float = ONE_TRY_S
     ) -> R | None:
-        """The answer of whoever is controller; None if nobody answered in time."""
+        """The controller's response; None if there is none in time."""
         membership = self._membership()
         try:
             async with asyncio.timeout(timeout_s):
@@ -167,7 +167,7 @@ class Forwarding:
             return None
 
     async def answer_here(self, request: Struct) -> Struct:
-        """The answer of this broker, which is the active controller, to its own request."""
+        """This broker's response to its own request, while it is the active controller."""
         spec = spec_of(request)
         context = Context(None, spec.max_version, b"")
         try:
@@ -189,13 +189,13 @@ def _refusal(
 
 
 def _is_refused(answer: Struct) -> bool:
-    """Whether the broker that was asked is not the controller: nothing was decided."""
+    """Whether the broker refused because it is not the controller: nothing was decided."""
     if getattr(answer, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
     for name in _PARTS:
         parts: Sequence[Struct] | None = getattr(answer, name, None)
         if parts:
-            return _is_refused(parts[0])  # it is said of all parts, or of none
+            return _is_refused(parts[0])  # all parts have this error, or none has
     return False
 
 

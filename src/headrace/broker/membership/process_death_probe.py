@@ -17,7 +17,7 @@ CONNECT_TIMEOUT_S: Final = 0.1
 """The kernel drops packets for a listening socket that is being closed, and TCP would retry only
 after a second."""
 SILENCE_S: Final = 1.0
-"""A peer that neither accepts nor refuses within this time is silent."""
+"""A peer that neither accepts nor refuses within this time counts as silent."""
 STAYS_S: Final = 1.0
 """A connection that lasts this long was accepted by a live process."""
 PAUSE_S: Final = 0.01
@@ -29,7 +29,7 @@ async def has_crashed(address: Address, has_returned: Callable[[], bool]) -> boo
     """Whether no process listens at the address any more, after a connection to it has ended.
 
     A dying process may still accept for an instant; such a connection ends soon, and the probe is
-    repeated. `has_returned` tells whether the broker has been heard from meanwhile.
+    repeated. `has_returned` returns whether the broker has sent anything meanwhile.
     """
     attempts = MAX_ATTEMPTS
     while attempts > 0 and not has_returned():

@@ -16,7 +16,7 @@ METADATA_FILE: Final = "headrace-metadata.sqlite"
 
 
 class StandaloneHost(ClusterRoleHost, Protocol):
-    """What a node on its own needs of its broker."""
+    """What a standalone node needs from its broker."""
 
     world: Environment
     offload: Offload
@@ -62,13 +62,13 @@ class Standalone:
             raise StartupError(registered[0].error.message)
 
     async def leave(self, timeout_s: float) -> None:
-        """There is no other broker that could take over."""
+        """Does nothing: there is no other broker that could take over."""
 
     async def withdraw(self) -> None:
-        """There is no registration to withdraw."""
+        """Does nothing: there is no registration to withdraw."""
 
     def crash(self) -> None:
-        """Nothing runs in the background."""
+        """Does nothing: no tasks run in the background."""
 
     def close(self) -> None:
         store, self._store = self._store, None

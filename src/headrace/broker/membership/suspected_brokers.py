@@ -25,7 +25,7 @@ class SuspectedBrokers:
         return bool(self._suspects)
 
     def suspect(self, broker_id: int, has_crashed: Callable[[], Awaitable[bool]]) -> None:
-        """Its connections have ended; `has_crashed` finds out whether the process has died."""
+        """Suspects a broker whose connections have ended, until `has_crashed` has the answer."""
         if broker_id in self._suspects:
             return
         loop = asyncio.get_running_loop()
@@ -33,7 +33,7 @@ class SuspectedBrokers:
         self._checks[broker_id] = loop.create_task(self._check(broker_id, has_crashed))
 
     def clear(self, broker_id: int) -> None:
-        """The broker is alive, or the metadata says that it is not."""
+        """Ends the suspicion: the broker is alive, or the metadata shows that it is gone."""
         timer = self._suspects.pop(broker_id, None)
         if timer is None:
             return

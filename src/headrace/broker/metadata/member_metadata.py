@@ -36,7 +36,7 @@ class _Step(NamedTuple):
 
 
 class ControllerRequests(Protocol):
-    """What this broker asks of the active controller for itself."""
+    """This broker's own requests to the active controller."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...
 
@@ -44,7 +44,7 @@ class ControllerRequests(Protocol):
 
 
 class MemberMetadata:
-    """Holds the current image and the journal of the changes that led to it."""
+    """The current image and the journal of the changes that led to it."""
 
     def __init__(self, settings: ControllerSettings, publish: Publish) -> None:
         self.image = MetadataImage()
@@ -77,7 +77,7 @@ class MemberMetadata:
         self._notify_listeners()
 
     def begin(self) -> None:
-        """This broker has applied the current image; from now on it applies each later one."""
+        """Marks the current image as applied; from now on each later one is applied, too."""
         self._begun = True
         self.published_version = self.image.version
         self._notify_listeners()
@@ -148,8 +148,8 @@ class MemberMetadata:
         if active_controller is None:
             raise NotController
         decided = await active_controller.decide(decision)
-        # The controller may have changed since: the decision stands, and its successor publishes
-        # it.
+        # The controller may have changed since. The decision remains valid, and the new controller
+        # publishes it.
         await active_controller.spread(decided.version)
         return decided.results
 

@@ -1,8 +1,8 @@
-"""The broker's view of the cluster, and the one way to change it.
+"""The broker's view of the cluster, and the only way to change it.
 
-Changes are decided one at a time against the current image, stored, applied, and made real on
-this broker (logs created, reconfigured or deleted) before the answer goes out: who was told that
-a topic exists can use it.
+Changes are decided one at a time against the current image, stored, and applied to this broker
+(logs are created, reconfigured or deleted) before the response is sent. A client can use a topic as
+soon as it learns that the topic exists.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ Publish = Callable[[MetadataImage, Sequence[MetadataRecord]], Awaitable[None]]
 
 
 class MetadataView(Protocol):
-    """The current image, for parts that change nothing."""
+    """The current image, for components that only read it."""
 
     @property
     def image(self) -> MetadataImage: ...
 
 
 class Metadata(MetadataView, Protocol):
-    """What a broker knows of its cluster, and how it changes it: alone or as a member."""
+    """The metadata of a broker and how it is changed, standalone or in a cluster."""
 
     @property
     def configs(self) -> ConfigControl: ...
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """Runs one operation to its end; raises `NotController` where another broker decides."""
+        """Runs one operation to its end; raises `NotController` on other brokers."""
         ...
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...
@@ -64,18 +64,18 @@ class StandaloneMetadata:
 
     @property
     def configs(self) -> ConfigControl:
-        """Configurations as the current image has them."""
+        """Configurations of the current image."""
         return self._controller.configs
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """Runs one operation to its end; its results hold when this returns."""
+        """Runs one operation to its end; its results are applied when this returns."""
         async with self._turn:
             outcome = decision(self._controller)
             await self._commit(outcome.records)
             return outcome.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
-        """Creates topics for this broker itself."""
+        """Creates topics on behalf of this broker."""
         try:
             return await self.decide(lambda controller: controller.create_topics(topics))
         except StoreError as failure:
@@ -83,7 +83,7 @@ class StandaloneMetadata:
             return [CreatedTopic(topic.name, error) for topic in topics]
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """A block of producer ids for this broker alone."""
+        """Reserves a block of producer ids for this broker."""
         node_id = self._controller.node_id
         epoch = self.image.brokers[node_id].epoch
         try:
@@ -95,7 +95,7 @@ class StandaloneMetadata:
         return blocks[0]
 
     async def record(self, records: Sequence[MetadataRecord]) -> None:
-        """Commits records that need no decision, e.g. a node's first ones."""
+        """Commits records that need no decision, for example the first ones of a node."""
         async with self._turn:
             await self._commit(records)
 
@@ -105,6 +105,6 @@ class StandaloneMetadata:
         controller = self._controller
         image = controller.image
         await self._offload(self._store.commit, records, expected_version=image.version)
-        # Nobody else changes the image while this one has the turn.
+        # Only the current operation changes the image; all others wait.
         controller.image = image.apply(records)
         await self._publish(controller.image, records)

@@ -1,12 +1,12 @@
 """One client's connection: request frames in, response frames out, in order.
 
 Requests start in the order in which they arrive and are answered in that order, but a request
-starts while earlier ones still wait for replicas, for a flush or for data. Past the bound on
-requests in flight, or while the client does not read its responses, the socket is not read: what
-a client sends can slow down that client only.
+starts while earlier ones still wait for replicas, a flush or data. The socket is not read while too
+many requests are in flight, or while the client does not read its responses: a client can slow down
+only itself.
 
-A handler that returns a coroutine blocks the connection until it is done, as every request does
-in Kafka. A handler that returns a future lets the next request start. `connection_state` has the
+A handler that returns a coroutine blocks the connection until it is done, as every request does in
+Kafka. A handler that returns a future lets the next request start. `connection_state` has the
 states and all transitions between them.
 
 A handler may register a `FastPath`: it sees the next frames before dispatch and serves those that
@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 
 JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
 SMALL_PART_BYTES = 4 * 1024  # so is the copy of a small part beside large ones
-FLUSH_ABOVE_BYTES = 256 * 1024  # larger responses leave at once, so that back-pressure is felt
-WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent responses past this stop the reading of requests
-LINGER_S = 0.1  # how long a drained connection stays for the client to read its last responses
+FLUSH_ABOVE_BYTES = 256 * 1024  # larger responses are sent at once, so that back-pressure works
+WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent responses past this pause the reading of requests
+LINGER_S = 0.1  # how long a drained connection stays open for the client to read its last responses
 
-# Globals: to read an attribute of an enum class takes 40 ns and a look-up in the table 45 ns, of
-# the 490 ns that a request on a fast path spends here. So its transitions are looked up once.
+# Globals: reading an attribute of an enum class takes 40 ns and a lookup in the table 45 ns, of the
+# 490 ns that a request on a fast path spends here. So its transitions are looked up once.
 _READY: Final = ConnectionState.READY
 _DRAINING: Final = ConnectionState.DRAINING
 _LINGERING: Final = ConnectionState.LINGERING
@@ -53,7 +53,7 @@ Encode = Callable[[object], Parts | None]
 
 
 class PendingResponse:
-    """A response that is not there yet, and how to encode it once it is."""
+    """A response that is not available yet, and how to encode it once it is."""
 
     __slots__ = ("encode", "parts", "ready", "result")
 
@@ -150,12 +150,12 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._buffer = ReceiveBuffer(owner.max_frame_bytes)
-        self._pending: deque[PendingResponse] = deque()  # in the order of their requests
-        self._ready_bytes = 0  # of responses that are ready and wait for an earlier one
-        self._out: Parts = []  # responses that leave together
+        self._pending: deque[PendingResponse] = deque()  # in request order
+        self._ready_bytes = 0  # bytes of responses that wait for an earlier one
+        self._out: Parts = []  # responses that are sent together
         self._out_bytes = 0
         self._flush_due = False
-        self._unsent_bytes = 0  # what the client has not read, as counted by the owner
+        self._unsent_bytes = 0  # unread response bytes, as counted by the owner
         self._reading = True
         self._on_close: dict[object, Callable[[], None]] = {}
 
@@ -167,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def _change_state(self, event: ConnectionEvent) -> None:
         self.state = TRANSITIONS[event][self.state]
 
-    # --- asyncio's side -------------------------------------------------------------------------
+    # --- asyncio callbacks ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             and not self._pending
             and fast_path.try_serve(buffer.bytes, SIZE_BYTES)
         ):
-            # Nearly all packets of some connections end here, before they are cut into frames.
+            # On some connections nearly all packets end here, before they are split into frames.
             buffer.frames += 1
             self.state = _READY_BLOCKED
             return
@@ -206,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
             self._read(on=read_on)
 
     def eof_received(self) -> bool:
-        return False  # as Kafka: a client that closes wants no more answers
+        return False  # as in Kafka: a client that closes wants no more responses
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._change_state(ConnectionEvent.LOSE)
@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.unsent_bytes += size_bytes - self._unsent_bytes
         self._unsent_bytes = size_bytes
 
-    # --- the owner's side -----------------------------------------------------------------------
+    # --- called by the owner --------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
         """Closes the connection at once, as Kafka does for requests that it cannot answer."""
@@ -263,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests -------------------------------------------------------------------------------
 
     def _serve_buffered(self) -> None:
-        """Starts every whole request that may start now; decides whether to read on."""
+        """Starts every complete request that may start now; decides whether to continue reading."""
         read_on = self._serve_frames()
         if read_on is not self._reading:
             self._read(on=read_on)
@@ -291,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
                 and fast_path.try_serve(frame, 0)
             ):
                 self.state = _READY_BLOCKED
-                # It is answered soon: to stop reading would cost more than to read.
+                # The response comes soon: pausing the reading would cost more than reading.
                 return True
             if not self._start(frame):
                 return False
@@ -414,8 +414,8 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
         elif not self._flush_due:
             # After everything that this iteration of the loop has read: a client that sends many
-            # small requests gets their responses in one packet, and a process with many
-            # connections wakes up once for all of them. A wake-up costs more than the responses.
+            # small requests gets their responses in one packet, and a process with many connections
+            # wakes up once for all of them. A wake-up costs more than the responses.
             self._flush_due = True
             self._loop.call_soon(self._flush)
 

@@ -98,7 +98,7 @@ FORWARDED: Final = frozenset(
         ApiKey.UNREGISTER_BROKER,
     }
 )
-"""What clients ask any broker and only the controller decides."""
+"""APIs that clients send to any broker and only the controller decides."""
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
@@ -113,7 +113,7 @@ class UnsupportedRequest(ProtocolError):
 
 
 class Context:
-    """What a handler may know of a request beside its body."""
+    """What a handler may know of a request besides its body."""
 
     __slots__ = ("_connection", "frame", "version")
 
@@ -126,19 +126,19 @@ class Context:
 
     @property
     def connection(self) -> Connection:
-        """The client's. What the broker asks itself comes over none."""
+        """The client's connection; a request from this broker itself has none."""
         assert self._connection is not None
         return self._connection
 
     @property
     def client_id(self) -> str:
-        """What the client calls itself; empty if it does not."""
+        """The client id of the request; empty if there is none."""
         *_, size = _HEAD.unpack_from(self.frame)
         return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
 
     @property
     def client_host(self) -> str:
-        """The client's address as Kafka's tools show it: a slash in front."""
+        """The client's address as Kafka's tools show it, with a leading slash."""
         return f"/{self.connection.peer.rpartition(':')[0]}"
 
     def request_context(self) -> RequestContext:
@@ -157,7 +157,7 @@ class RequestHost(Protocol):
 
     @property
     def is_member(self) -> bool:
-        """Whether it belongs to a cluster of several brokers."""
+        """Whether the broker belongs to a cluster of several brokers."""
         ...
 
     def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
@@ -209,7 +209,7 @@ class Dispatcher:
     def dispatch(
         self, connection: Connection, frame: memoryview
     ) -> Parts | Pipelined | Serial | None:
-        """Starts one request; raises ProtocolError for what cannot be answered."""
+        """Starts one request; raises ProtocolError if it cannot be answered."""
         if len(frame) < _HEAD.size:
             msg = f"a request of {len(frame)} bytes has no header"
             raise UnsupportedRequest(msg)
@@ -221,7 +221,7 @@ class Dispatcher:
         flexible = version >= route.flexible_since
         pos = _HEAD.size + id_size
         if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
-            # No client id, or tagged fields after it, or nonsense: the long way.
+            # No client id, tagged fields after it, or invalid bytes: decode the whole header.
             _, pos = read_request_header(body, 0, len(body))
         elif flexible:
             pos += 1
@@ -234,7 +234,7 @@ class Dispatcher:
         reply = route.handle(Context(connection, version, body), request)
         if reply is None:
             return None
-        if isinstance(reply, bytes):  # an answer that the handler had nearly ready
+        if isinstance(reply, bytes):  # a response that the handler had mostly encoded
             return [_framed(flexible, correlation_id, reply)]
         spec = route.spec
         if isinstance(reply, Struct):
@@ -294,13 +294,13 @@ def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:
 
 
 def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:
-    """The whole response frame. Record payloads are not copied; all else is one buffer."""
+    """The whole response frame. Record payloads are not copied; everything else is one buffer."""
     parts: Parts = []
     answer.write(version, parts)
     if spec.key is not _FETCH:
         parts = [b"".join(parts)]
     size = sum(map(len, parts))
-    # ApiVersions always answers with the oldest header: the client does not know more yet.
+    # ApiVersions always answers with the oldest header: the client does not know newer ones yet.
     if version >= spec.flexible_since and spec.key is not _API_VERSIONS:
         prefix = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
     else:

@@ -1,8 +1,8 @@
-"""Received bytes in, whole request frames out.
+"""Splits received bytes into whole request frames.
 
-Guarantees: a frame is handed out as a view into the buffer, uncopied; memory follows the bytes
-that arrived, never the size that a frame claims; a size outside the limits is refused before
-anything is allocated. A frame is valid until the next call of `writable`.
+Guarantees: a frame is returned as a view into the buffer, without a copy. Memory grows with the
+bytes that arrived, never with the size that a frame claims. A size outside the limits is refused
+before anything is allocated. A frame is valid until the next call of `writable`.
 """
 
 import struct
@@ -11,21 +11,21 @@ from headrace.protocol.errors import ProtocolError
 
 _SIZE = struct.Struct(">i")
 SIZE_BYTES = _SIZE.size
-BASE_CAPACITY_BYTES = 16 * 1024  # what an idle connection holds
+BASE_CAPACITY_BYTES = 16 * 1024  # the buffer of an idle connection
 SMALL_READS_CAPACITY_BYTES = 256 * 1024  # growth for pipelined small frames stops here
 ROOM_FOR_FRAMES = 2  # a buffer that fits two large frames moves a partial one half as often
 FRAMES_BETWEEN_SHRINKS = 256
 
 
 class FrameRefused(ProtocolError):
-    """A frame's declared size is not one that this listener takes."""
+    """A frame's declared size is outside this listener's limits."""
 
 
 class ReceiveBuffer:
-    """One connection's receive buffer; grows with what arrives, shrinks when frames are small.
+    """One connection's receive buffer; grows with the data, shrinks when frames are small.
 
-    What was received and not handed out is `bytes[start:end]`. Both are 0 where `writable` has
-    found nothing of that kind. `frames` counts those handed out.
+    `bytes[start:end]` was received and not yet returned. Both are 0 if `writable` found no such
+    bytes. `frames` counts the returned frames.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class ReceiveBuffer:
         return self._capacity
 
     def writable(self) -> memoryview:
-        """The region for the next bytes; invalidates the frames handed out before."""
+        """The region for the next bytes; invalidates the frames returned before."""
         if self.start == self.end:
             self.start = self.end = 0
             if self.frames >= FRAMES_BETWEEN_SHRINKS:
@@ -85,7 +85,7 @@ class ReceiveBuffer:
         return self._view[start : start + size]
 
     def release(self) -> None:
-        """Gives memory back while the connection is idle."""
+        """Frees memory while the connection is idle."""
         if self.start == self.end and self._capacity > BASE_CAPACITY_BYTES:
             self.start = self.end = 0
             self._allocate(BASE_CAPACITY_BYTES)
@@ -96,7 +96,7 @@ class ReceiveBuffer:
         self._view = memoryview(self.bytes)
 
     def _make_room(self) -> None:
-        """The buffer is full to its end and the last frame is not whole."""
+        """Makes room when the buffer is full to its end and the last frame is incomplete."""
         pending = self.end - self.start
         if pending >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(self.bytes, self.start)

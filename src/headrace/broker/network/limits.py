@@ -1,4 +1,4 @@
-"""The broker-wide numbers that handlers and listeners need, as the current image has them."""
+"""The broker-wide limits that handlers and listeners need, from the current image."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from headrace.cluster.effective_config import EffectiveConfig
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Named as Kafka's settings are; made anew when a broker's configuration changes."""
+    """Named like Kafka's settings; created again when a broker's configuration changes."""
 
     fetch_max_bytes: int
     auto_create_topics: bool
@@ -49,6 +49,6 @@ class Limits:
 
 
 def _overrides(text: str) -> dict[str, int]:
-    """`host:count,...` by host; the setting's own check has seen to the form."""
+    """`host:count,...` by host; the validation of the setting has checked the format."""
     pairs = (pair.rpartition(":") for pair in text.split(",") if pair.strip())
     return {host.strip(): int(count) for host, _, count in pairs}

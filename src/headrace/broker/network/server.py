@@ -1,7 +1,7 @@
-"""Listeners and the connections they accept, within bounds.
+"""Listeners and the connections that they accept, within limits.
 
-Kafka refuses connections past `max.connections` and `max.connections.per.ip`; so do we, before a
-byte is read. Idle connections end after `connections.max.idle.ms`.
+Like Kafka, the server refuses connections past `max.connections` and `max.connections.per.ip`,
+before it reads a byte. Idle connections end after `connections.max.idle.ms`.
 """
 
 import asyncio
@@ -57,21 +57,21 @@ class Server:
         self._closing = False
 
     def limit(self, limits: ServerLimits) -> None:
-        """Applies to connections and requests from now on."""
+        """Sets the limits for connections and requests from now on."""
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
 
     def allow_fast_paths(self, *, allowed: bool) -> None:
-        """Without fast paths every request passes through `dispatch`."""
+        """Enables or disables fast paths; without them every request passes through `dispatch`."""
         self.allows_fast_paths = allowed
         if not allowed:
             for connection in self._connections:
                 connection.fast_path = None
 
     async def bind(self, listener: str, host: str, port: int, backlog: int) -> int:
-        """Binds without accepting yet; returns the port, which matters for port 0."""
+        """Binds without accepting yet; returns the port, which the system chooses for port 0."""
         server = await self._loop.create_server(
             lambda: Connection(self, self._loop, listener),
             host or None,
@@ -88,7 +88,7 @@ class Server:
         for listener in self._listeners:
             await listener.start_serving()
 
-    # --- what a connection asks of its owner ----------------------------------------------------
+    # --- called by connections ------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
         if self._closing:  # accepted by the loop before its listener was closed
@@ -99,7 +99,7 @@ class Server:
         allowed = limits.connections_per_ip_overrides.get(ip, limits.max_connections_per_ip)
         if full or self._by_ip[ip] >= allowed:
             self._refused += 1
-            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: a flood must not flood the log
+            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
                 name = "max.connections" if full else "max.connections.per.ip"
                 log.warning(
                     "refused a connection",
@@ -120,10 +120,10 @@ class Server:
             if self._all_closed is not None and not self._connections:
                 self._all_closed.set()
 
-    # --- upkeep ---------------------------------------------------------------------------------
+    # --- maintenance ----------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Ends idle connections and takes back the memory of quiet ones."""
+        """Ends idle connections and frees the memory of quiet ones."""
         now = self.monotonic()
         for connection in tuple(self._connections):
             quiet_s = now - connection.last_active
@@ -138,7 +138,7 @@ class Server:
             listener.close()
 
     async def drain(self, timeout_s: float) -> None:
-        """Answers what was accepted; what is not answered in time is cut off."""
+        """Answers accepted requests; closes connections that are not done in time."""
         for connection in tuple(self._connections):
             connection.drain()
         if self._connections:

@@ -1,4 +1,4 @@
-"""Topics that a node without metadata finds on disk: a directory that Apache Kafka wrote.
+"""Imports the topics of a data directory that Apache Kafka wrote, on a node without metadata.
 
 Only a new metadata store imports them. Later, a directory that the metadata does not contain is a
 stray log and stays untouched.

@@ -1,8 +1,8 @@
 """Every topic of the cluster, and which of its partitions this broker leads or follows.
 
-Found by topic name or id in one look-up. A topic is here also where no replica of it is, so that
-a client that asks the wrong broker is sent on (NOT_LEADER_OR_FOLLOWER), not told that the topic is
-unknown.
+Topics are found by name or id in one lookup. The table also contains topics without a replica on
+this broker: a client that asks the wrong broker gets NOT_LEADER_OR_FOLLOWER, not an error for an
+unknown topic.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from headrace.storage.log.log import AppendResult, Log
 from headrace.storage.state.log_config import LogConfig
 
 NO_TOPIC_ID = bytes(16)
-# An attribute of an enum class costs ten times a global's look-up; these are read per request.
+# Reading an attribute of an enum class costs ten times a global; these are read per request.
 UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -30,7 +30,7 @@ class ProduceResponseTemplate(Protocol):
 
 
 class HostedTopic:
-    """One topic; `leaders` has a place for each partition, `None` where another broker leads."""
+    """One topic; `leaders` has an entry for each partition, `None` where another broker leads."""
 
     __slots__ = (
         "config",
@@ -57,21 +57,21 @@ class HostedTopic:
         return None
 
     def find(self, index: int) -> SoleLeader | ErrorCode:
-        """The partition's leader, or the error that a client gets instead."""
+        """The partition's leader, or the error for the client."""
         if 0 <= index < len(self.leaders):
             return self.leaders[index] or NOT_LEADER_OR_FOLLOWER
         return UNKNOWN_TOPIC_OR_PARTITION
 
     def replica(self, index: int) -> SoleLeader | Follower | None:
-        """This broker's copy, whatever its role."""
+        """This broker's replica, in either role."""
         return self.leader(index) or self.followers.get(index)
 
     def grow(self, partitions: int) -> None:
-        """There are so many partitions now, led elsewhere until somebody says otherwise."""
+        """Extends the topic to that many partitions, led by other brokers until `put` is called."""
         self.leaders.extend([None] * (partitions - len(self.leaders)))
 
     def put(self, index: int, role: SoleLeader | Follower | None) -> None:
-        """This broker's role in one partition from now on."""
+        """Sets this broker's role in one partition."""
         self.grow(index + 1)
         self.leaders[index] = role if isinstance(role, SoleLeader) else None
         if isinstance(role, Follower):
@@ -81,7 +81,7 @@ class HostedTopic:
 
     @property
     def replicas(self) -> Iterator[SoleLeader | Follower]:
-        """Every copy that this broker holds."""
+        """Every replica that this broker has."""
         for leader in self.leaders:
             if leader is not None:
                 yield leader
@@ -104,7 +104,7 @@ class PartitionTable:
 
     @property
     def replicas(self) -> Iterator[SoleLeader | Follower]:
-        """Every copy that this broker holds, led or followed."""
+        """Every replica that this broker has, as leader or follower."""
         for topic in self.by_name.values():
             yield from topic.replicas
 
@@ -115,7 +115,7 @@ class PartitionTable:
         return topic
 
     def remove_topic(self, topic_id: bytes) -> HostedTopic | None:
-        """Closes the replicas; whoever waits on them is told."""
+        """Closes the replicas; requests that wait on them get an error."""
         topic = self.by_id.pop(topic_id, None)
         if topic is not None:
             if self.by_name.get(topic.name) is topic:
@@ -133,15 +133,15 @@ class PartitionTable:
                 replica.require_in_sync(config.min_insync_replicas)
 
     def find(self, topic: str, index: int) -> SoleLeader | ErrorCode:
-        """The leader, or the error that a client gets instead."""
+        """The leader, or the error for the client."""
         hosted = self.by_name.get(topic)
         return hosted.find(index) if hosted is not None else UNKNOWN_TOPIC_OR_PARTITION
 
     def replica(self, topic: str, index: int) -> SoleLeader | Follower | None:
-        """This broker's copy, whatever its role."""
+        """This broker's replica, in either role."""
         hosted = self.by_name.get(topic)
         return hosted.replica(index) if hosted is not None else None
 
     def open(self, replica: Replica) -> Log:
-        """The log of a replica that needs it for the first time."""
+        """Opens the log of a replica on its first use."""
         return self._open_log(replica, self.by_id[replica.topic_id].config)

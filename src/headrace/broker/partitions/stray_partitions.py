@@ -1,9 +1,9 @@
 """Stray logs: logs on this broker that are not in the metadata.
 
-A deleted topic cannot be told from one that a restored ZooKeeper has lost, nor a partition that
-moved away from one whose move was lost. So no log is deleted at once: it becomes a stray log, and
-is restored as soon as the metadata has its topic id again. A topic is identified by its id: a topic
-that was deleted and created again under the same name is a different one.
+A deleted topic cannot be distinguished from one that a restored ZooKeeper has lost, nor a partition
+that moved away from one whose move was lost. So no log is deleted at once: it becomes a stray log,
+and is restored as soon as the metadata has its topic id again. A topic is identified by its id: a
+topic that was deleted and created again under the same name is a different one.
 """
 
 import logging
@@ -43,7 +43,7 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
 
 
 def make_stray(logs: LogManager, topic: str, partition: int, reason: str) -> None:
-    """Makes a log stray: keeps its files, out of use. A log without records is deleted."""
+    """Makes a log stray: its files stay but are not used. A log without records is deleted."""
     found = logs.get(topic, partition)
     if found is not None and _never_had_a_record(found):
         _delete_empty(logs, found)

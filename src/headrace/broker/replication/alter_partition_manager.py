@@ -1,8 +1,8 @@
-"""Keeps in-sync sets true: asks the controller for the changes that leaders propose.
+"""Sends the ISR changes that leaders propose to the controller.
 
-Guarantees: at most one change of a partition is under way; after an answer that leaves open whether
-it was done, the change stays under way and is asked for again, until the controller answers or the
-metadata tells. What many partitions propose goes in one request.
+Guarantees: at most one change of a partition is pending. If an error leaves the outcome unknown,
+the change stays pending and is sent again until the controller answers or the metadata shows the
+outcome. The proposals of many partitions share one request.
 """
 
 import logging
@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.05
-CHECKS_PER_LAG: Final = 2  # in replica.lag.time.max.ms
+CHECKS_PER_LAG: Final = 2  # per replica.lag.time.max.ms
 
 AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
 
-# The controller has certainly not done it: the set is what it was, and may be proposed again.
+# The controller has certainly not applied the change: the ISR is unchanged, and the change may be
+# proposed again.
 _REFUSED: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
-# This leader is behind the metadata: what comes with it will end the change.
+# This leader is behind the metadata; the next metadata update ends the change.
 _OVERTAKEN: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_UPDATE_VERSION,
@@ -54,7 +55,7 @@ _OVERTAKEN: Final = (
 
 
 class AlterPartitionHost(Protocol):
-    """What changes of in-sync sets need of their broker."""
+    """What ISR changes need from the broker."""
 
     loop: "asyncio.AbstractEventLoop"
     clock: "Clock"
@@ -70,12 +71,12 @@ class AlterPartitionHost(Protocol):
 
     @property
     def partitions(self) -> "Iterable[SoleLeader]":
-        """What this broker leads."""
+        """The partitions that this broker leads."""
         ...
 
 
 class AlterPartitionManager:
-    """Watches the followers of every partition that this broker leads."""
+    """Tracks the followers of every partition that this broker leads."""
 
     def __init__(
         self, host: AlterPartitionHost, sessions: "FollowerFetchSessions", ask: AskController
@@ -104,7 +105,7 @@ class AlterPartitionManager:
             self._sending.cancel()
 
     def followers_fetched(self, replica_id: int, leaders: Iterable[Leader]) -> None:
-        """A follower that has caught up joins at once, and not at the next check."""
+        """Proposes followers that have caught up immediately, not at the next check."""
         news = False
         for leader in leaders:
             if replica_id not in leader.partition.isr and leader.has_caught_up(replica_id):
@@ -114,10 +115,10 @@ class AlterPartitionManager:
             self._join()
 
     def _join(self) -> None:
-        """Proposes those who wait to join, where no other change is under way.
+        """Proposes the followers that wait to join, where no other change is pending.
 
-        A follower that has everything says nothing more: it is remembered until it is in sync, has
-        fallen behind, or the metadata knows the life in which it fetched.
+        A follower that has caught up sends nothing more. It is remembered until it is in sync, has
+        fallen behind, or the metadata has the broker epoch with which it fetched.
         """
         for leader, ids in list(self._joining.items()):
             waiting = {
@@ -136,11 +137,11 @@ class AlterPartitionManager:
         self._join()
 
     def can_spare(self, leader: Leader) -> bool:
-        """Whether the other replicas in sync are enough without this one."""
+        """Whether enough other replicas are in sync without this one."""
         return leader.can_spare_itself(self._live)
 
     def resign(self, leader: Leader) -> None:
-        """Its log has failed here: another replica is to lead."""
+        """Gives up leadership because the local log has failed."""
         self._ask_for(leader, leader.propose_resigning(self._live))
 
     def _check(self) -> None:
@@ -152,10 +153,10 @@ class AlterPartitionManager:
         self.start()
 
     def _remember_silent(self, leader: Leader) -> None:
-        """Who fetched while it was in sync, and was put out of the set since, may join again.
+        """Lets a follower rejoin that was removed from the ISR after it had caught up.
 
-        The metadata that put it out may be older than its fetch, and where nothing is written no
-        fetch names the partition a second time.
+        The metadata that removed it may be older than its fetch. In an idle partition no later
+        fetch names the partition again.
         """
         partition = leader.partition
         if len(partition.isr) == len(partition.replicas):
@@ -174,7 +175,7 @@ class AlterPartitionManager:
         try:
             proposal = leader.propose(self._live, self._host.clock.monotonic(), self._max_lag_s)
         except StorageError:
-            return  # the log is offline and has said so
+            return  # the log is offline and has reported it
         self._ask_for(leader, proposal)
 
     def _ask_for(self, leader: Leader, proposal: IsrProposal | None) -> None:
@@ -192,10 +193,10 @@ class AlterPartitionManager:
             self._known = (image, live)
         return self._known[1]
 
-    # --- asking ---------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------
 
     async def _send(self) -> None:
-        """Asks until every change has been answered or overtaken."""
+        """Sends requests until every change has been answered or superseded."""
         try:
             while not self._closed:
                 self._proposed = {
@@ -211,7 +212,7 @@ class AlterPartitionManager:
             self._sending = None
 
     async def _ask_once(self, proposed: dict[Leader, IsrProposal]) -> bool:
-        """Whether the controller has answered; what it leaves open stays proposed."""
+        """Whether the controller has answered; changes with an unknown outcome stay proposed."""
         try:
             answer = await self._ask(self._request(proposed))
         except ClientError as error:
@@ -260,9 +261,9 @@ class AlterPartitionManager:
         )
 
     def _answered(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> bool:
-        """Whether there is nothing more to ask."""
+        """Whether this change needs no further request."""
         if leader.pending is not proposal:
-            # The metadata was quicker. What is proposed by now may be the next change.
+            # The metadata update arrived first. The current proposal may be the next change.
             if self._proposed.get(leader) is proposal:
                 del self._proposed[leader]
             return True
@@ -287,16 +288,16 @@ class AlterPartitionManager:
 
     def _agreed(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> None:
         if answer.leader_epoch != leader.epoch or answer.leader_id != self._host.node_id:
-            return  # the metadata will say who leads
+            return  # the metadata update will name the leader
         known = leader.partition
         if not known.eligible_leaders and set(known.isr) <= set(answer.isr):
             leader.partition_changed(
                 known._replace(isr=tuple(answer.isr), partition_epoch=answer.partition_epoch),
                 self._host.clock.monotonic(),
             )
-        # Else who may be elected has changed, too, and only the metadata says who that is now.
+        # Otherwise the eligible leaders have changed too, and only the metadata has the new set.
         if leader.pending is proposal and answer.partition_epoch == proposal.partition_epoch:
-            leader.refused(proposal)  # it was so already
+            leader.refused(proposal)  # nothing changed
 
     async def _pause(self) -> None:
         over = self._host.loop.create_future()

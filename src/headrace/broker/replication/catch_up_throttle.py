@@ -1,18 +1,19 @@
-"""How fast a follower that lags behind is sent what it lacks. Pure.
+"""Limits how fast a lagging follower is sent the records that it lacks. Pure.
 
-Nobody waits for a replica that is not in sync, but others wait for the broker that sends and for
-the one that writes. So what it lacks goes turn by turn, with room between the turns for those who
-wait. What is appended meanwhile is sent on top of the rate, or a follower might never catch up.
+No request waits for a replica that is out of sync, but other requests wait for the sending and the
+receiving broker. The missing records are therefore sent in slices, with pauses in which other
+requests are served. Records appended meanwhile are sent in addition to the rate; otherwise a
+follower might never catch up.
 """
 
 from typing import Final
 
 GROWTH: Final = 2
-"""For each byte that is appended where the follower lags: it, and one more."""
+"""For each byte appended where the follower lags: that byte and one more."""
 
 
 class CatchUpThrottle:
-    """Of one follower at one leader; costs are in bytes, see `replica_turns`."""
+    """The throttle of one follower at one leader; costs are in bytes, see `replication_slices`."""
 
     __slots__ = ("_free_at", "_rate")
 
@@ -21,7 +22,7 @@ class CatchUpThrottle:
         self._free_at = float("-inf")
 
     def wait_s(self, now: float) -> float:
-        """How long nothing more is sent; 0 if something may be now."""
+        """How long nothing more may be sent; 0 if something may be sent now."""
         return max(0.0, self._free_at - now)
 
     def spend(self, cost: int, now: float) -> None:

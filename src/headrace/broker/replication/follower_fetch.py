@@ -1,9 +1,9 @@
-"""Fetch (key 1) as followers send it: only who holds a replica, up to the log's end.
+"""Fetch (key 1) from followers: only for replicas, and up to the log end offset.
 
-A fetch says how far the follower is, so it moves the high watermark and may bring it in sync. It
-waits for records; a watermark alone is told with what comes next, or when the wait is over. A
-second fetch of a session ends the wait of the first: a follower that has got more partitions need
-not wait for those it had.
+A fetch states the follower's position, so it advances the high watermark and may bring the follower
+in sync. It waits for records; a new watermark alone is sent with the next records or at the end of
+the wait. A second fetch of a session ends the wait of the first, so a follower with additional
+partitions need not wait for the earlier ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FollowerFetchHost(Protocol):
-    """What a follower's fetch needs of the broker that it is sent to."""
+    """What a follower's fetch needs from the leader's broker."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -64,7 +64,7 @@ def answer(host: FollowerFetchHost, session: FollowerFetchSession, max_bytes: in
 
 
 class _Wait:
-    """A fetch that waits for records, an error, or the end of its time."""
+    """A fetch that waits for records, an error or its time limit."""
 
     __slots__ = (
         "_host",
@@ -88,18 +88,19 @@ class _Wait:
         self._pace_timer: asyncio.TimerHandle | None = None
         session.waiting = self
         host.replication.waiting[self] = None
-        # A follower that goes away cancels the future.
+        # A follower that disconnects cancels the future.
         self.future.add_done_callback(lambda _: self._forget())
         self._await_pace()
 
     def wake(self) -> None:
-        # In the loop's next turn: what else is appended in this one goes with it.
+        # In the loop's next iteration, so that the response includes everything appended in this
+        # one.
         if not self._scheduled:
             self._scheduled = True
             self._host.loop.call_soon(self._look)
 
     def _await_pace(self) -> None:
-        """Looks again when a follower that lags behind may have more."""
+        """Checks again when the throttle allows more for a lagging follower."""
         held_s = self._session.held_s(self._host.clock.monotonic())
         if held_s is not None:
             if self._pace_timer is not None:

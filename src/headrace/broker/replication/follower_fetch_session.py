@@ -1,13 +1,14 @@
-"""What one follower wants of the partitions that this broker leads (KIP-227 among brokers).
+"""One follower's fetch session for the partitions that this broker leads (KIP-227).
 
-A follower's session lives between its fetches: it names a partition again only when its position
-has moved. So that a fetch over thousands of partitions costs what has changed, each position
-listens to its leader, and only those with news are looked at. Where a follower lags behind, it is
-sent turn after turn at a pace that leaves room for others. Pure: who waits is told by a call.
+The session persists between fetches: the follower names a partition again only when its position
+has changed. Each position listens to its leader, and only positions with changes are checked, so
+the cost of a fetch over thousands of partitions depends on what has changed. A lagging follower is
+sent slices at a rate that leaves time for other requests. Pure: waiting fetches are woken by a
+call.
 
-Guarantees: a follower counts as far as its log is known to agree with the leader's: a position
-that diverges, or that another epoch asks for, is answered and never counted. No watermark is told
-before the leader has it.
+Guarantees: a follower's position counts only up to where its log is known to match the leader's. A
+position that diverges, or that comes with another epoch, is answered but never counted. A watermark
+is sent only after the leader has it.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ from headrace.replication.leader import Leader
 from headrace.storage.errors import OffsetOutOfRange, StorageError
 
 UNKNOWN: Final = -1
-CATCH_UP_BYTES: Final = 256 * 1024  # read at once for a follower that lags; one batch at least
+CATCH_UP_BYTES: Final = 256 * 1024  # read at once for a lagging follower; at least one batch
 MAX_EPOCH: Final = 2**31 - 1
 NONE: Final = ErrorCode.NONE
 
@@ -32,7 +33,7 @@ Key = tuple[bytes, int]  # topic id, partition
 
 
 class SendThrottle(Protocol):
-    """Holds back what replicas that are being moved are sent."""
+    """Throttles replicas that are being moved."""
 
     def holds_back(self, leader: Leader, replica_id: int) -> bool: ...
 
@@ -40,14 +41,14 @@ class SendThrottle(Protocol):
 
 
 class WaitingFetch(Protocol):
-    """A fetch that waits for something to tell."""
+    """A fetch that waits for records or errors."""
 
     def wake(self) -> None:
-        """There may be something now."""
+        """Checks whether there is something to send now."""
         ...
 
     def finish(self) -> None:
-        """Answers with what there is."""
+        """Answers with what is available."""
         ...
 
 
@@ -64,7 +65,7 @@ class Fetched(NamedTuple):
 
 
 class FollowerPosition:
-    """A follower's place in one partition; hears of every append there."""
+    """A follower's position in one partition; notified of every append there."""
 
     __slots__ = ("leader", "session", "told_start", "told_watermark", "where")
 
@@ -79,7 +80,7 @@ class FollowerPosition:
         self.session.appended(self, size_bytes)
 
     def interrupted(self) -> None:
-        """The log start moved, or this broker no longer leads: the follower must hear of it."""
+        """Reports a moved log start or lost leadership to the follower."""
         self.session.has_news(self)
 
     def listen(self, leader: Leader | None) -> None:
@@ -92,7 +93,7 @@ class FollowerPosition:
 
 
 class FollowerFetchSession:
-    """One follower's positions, and which of them have something to be told."""
+    """One follower's positions, and which of them have something to send."""
 
     def __init__(
         self,
@@ -111,12 +112,12 @@ class FollowerFetchSession:
         self.heard_at = float("-inf")
         self._positions: dict[Key, FollowerPosition] = {}
         self._ready: dict[FollowerPosition, None] = {}
-        # Where the follower lags behind, and must wait for its next share.
+        # Positions of a lagging follower that wait for their next slice.
         self._held: dict[FollowerPosition, None] = {}
-        self._turn: FollowerPosition | None = None  # the one of them that is next
-        # Told of records that were not committed then: they get a watermark with what comes next.
+        self._turn: FollowerPosition | None = None  # the next one of them
+        # These were sent uncommitted records; the next response includes their watermark.
         self._behind: dict[FollowerPosition, None] = {}
-        self.waiting: WaitingFetch | None = None  # the fetch that waits for news
+        self.waiting: WaitingFetch | None = None  # the waiting fetch
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -149,7 +150,7 @@ class FollowerFetchSession:
                 self._behind.pop(position, None)
 
     def finish(self) -> None:
-        """Answers the fetch that waits, e.g. because the follower has more to ask."""
+        """Answers the waiting fetch, for example because the follower sends another."""
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             waiting.finish()
@@ -157,10 +158,10 @@ class FollowerFetchSession:
     def close(self) -> None:
         self.forget(list(self._positions))
 
-    # --- asking ---------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------
 
     def ask(self, table: PartitionTable, wanted: Iterable[Fetched], now: float) -> list[Leader]:
-        """Takes the follower's positions; returns the leaders that count them."""
+        """Applies the follower's positions; returns the leaders that count them."""
         self.heard_at = now
         counted = []
         for where in wanted:
@@ -196,24 +197,24 @@ class FollowerFetchSession:
             ):
                 return leader
         except StorageError:
-            pass  # the answer will say so
+            pass  # the response reports the error
         return None
 
-    # --- answering ------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------
 
     def held_s(self, now: float) -> float | None:
-        """In how long there may be something for a follower that lags behind; None if nothing."""
+        """The time until a lagging follower may be sent more; None if nothing waits."""
         return self._pace.wait_s(now) if self._held else None
 
     def _resume(self, now: float) -> None:
-        """The one that has waited longest is next, as soon as the pace allows one."""
+        """Resumes the position that has waited longest, as soon as the throttle allows."""
         if self._held and not self._pace.wait_s(now):
             self._turn = position = next(iter(self._held))
             del self._held[position]
             self._ready[position] = None
 
     def _must_wait(self, position: FollowerPosition, leader: Leader, now: float) -> bool:
-        """Whether the follower lags there and has had its share; it is set aside then."""
+        """Whether the follower lags there and has used its share; if so, the position waits."""
         if leader.awaits(self.replica_id):
             return False
         is_next = position is self._turn or not self._held
@@ -224,7 +225,7 @@ class FollowerFetchSession:
         return True
 
     def is_due(self, table: PartitionTable, now: float) -> bool:
-        """Whether an answer now would hold records or an error, and not only watermarks."""
+        """Whether a response now would contain records or an error, and not only watermarks."""
         self._resume(now)
         for position in list(self._ready):
             leader = _leader(table, position)
@@ -248,10 +249,10 @@ class FollowerFetchSession:
                 return True
             start = leader.log.log_start_offset
             if position.told_start == start:
-                # Nothing to say. Its leader tells when there is.
+                # Nothing to send; the leader notifies the position of the next change.
                 self._quiet(position, leader)
             elif start > where.log_start and position.told_start != UNKNOWN:
-                return True  # somebody may wait until the records are gone everywhere
+                return True  # a DeleteRecords request may wait for this replica
         return False
 
     def _quiet(self, position: FollowerPosition, leader: Leader) -> None:
@@ -262,13 +263,13 @@ class FollowerFetchSession:
     def answer(
         self, table: PartitionTable, max_bytes: int, now: float
     ) -> list[tuple[bytes, FetchPartitionData]]:
-        """What the follower is told now, by topic id."""
+        """The contents of the response, by topic id."""
         self._resume(now)
         told: list[tuple[bytes, FetchPartitionData]] = []
         remaining = max_bytes
         for position in list(self._ready):
             if remaining <= 0:
-                break  # the rest is first in the next answer
+                break  # the rest comes first in the next response
             leader = _leader(table, position)
             if not isinstance(leader, Leader):
                 data = _failed(position, leader)
@@ -308,7 +309,7 @@ class FollowerFetchSession:
         *,
         first: bool,
     ) -> FetchPartitionData | None:
-        """None if the follower must wait for it."""
+        """Reads the records for one position; None if the follower must wait."""
         where = position.where
         fenced = leader.check_epoch(where.current_epoch)
         if fenced:
@@ -358,7 +359,7 @@ class FollowerFetchSession:
         leader = position.leader
         if (
             leader is None
-            or data.error_code  # it hears of nothing until it is named again
+            or data.error_code  # not notified of anything until the follower names it again
             or data.high_watermark == leader.log.log_end_offset
         ):
             self._behind.pop(position, None)
@@ -367,7 +368,7 @@ class FollowerFetchSession:
 
 
 def _leader(table: PartitionTable, position: FollowerPosition) -> Leader | ErrorCode:
-    """The partition's leader, to which the position listens from now on."""
+    """The partition's leader, which the position listens to from now on."""
     where = position.where
     topic = table.by_id.get(where.topic_id)
     if topic is None:
@@ -378,19 +379,19 @@ def _leader(table: PartitionTable, position: FollowerPosition) -> Leader | Error
         position.listen(leader)
         return leader
     position.listen(None)
-    # A partition that has no followers has none that may ask.
+    # A partition without followers accepts no follower fetches.
     return leader if isinstance(leader, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _divergence(leader: Leader, where: Fetched) -> FetchEpochEndOffset | None:
-    """Where the follower's log parts from the leader's, if it does."""
+    """Where the follower's log diverges from the leader's, if it does."""
     if where.last_epoch < 0:
         return None
     if where.last_epoch == leader.epoch and where.offset <= leader.log.log_end_offset:
-        return None  # nearly always: what this leader wrote itself
+        return None  # nearly always: this leader's own records
     epoch, end_offset = leader.log.end_offset_for_epoch(where.last_epoch)
     if epoch == UNKNOWN:
-        # The follower knows an epoch that this log never had: nothing can be compared.
+        # The follower knows an epoch that this log never had, so the logs cannot be compared.
         log = leader.log
         raise OffsetOutOfRange(log.name, where.offset, log.log_start_offset, log.log_end_offset)
     if epoch < where.last_epoch or end_offset < where.offset:
@@ -422,7 +423,7 @@ def _failed(position: FollowerPosition, error: ErrorCode) -> FetchPartitionData:
 
 
 class FollowerFetchSessions:
-    """The sessions of all followers: one for each, the one that it began last."""
+    """The sessions of all followers: the latest one of each."""
 
     def __init__(
         self, random: Random, throttle: SendThrottle, new_pace: Callable[[], CatchUpThrottle]
@@ -437,8 +438,8 @@ class FollowerFetchSessions:
     ) -> FollowerFetchSession | ErrorCode:
         """The session that a fetch belongs to; a new one for a first fetch.
 
-        A follower that has registered anew must name all its partitions again: leaders count only
-        what its present epoch has asked for, and an idle partition is not named otherwise.
+        A follower that has registered again must name all its partitions again: leaders count only
+        fetches with its current broker epoch, and an idle partition is not named otherwise.
         """
         known = self._by_replica.get(replica_id)
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -460,9 +461,9 @@ class FollowerFetchSessions:
         return known
 
     def is_heard(self, replica_id: int, broker_epoch: int, key: Key, since: float) -> bool:
-        """Whether this life of a follower has asked since then, and this partition is part of it.
+        """Whether this incarnation of a follower has fetched since then, including this partition.
 
-        A partition in which nothing happens is named once, and no fetch names it again.
+        An idle partition is named once, and no later fetch names it again.
         """
         session = self._by_replica.get(replica_id)
         return (

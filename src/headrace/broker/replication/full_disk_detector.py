@@ -1,8 +1,8 @@
-"""Which logs are on disks that have been full for so long that others should take over. Pure.
+"""Finds logs on disks that have been full long enough for others to take over. Pure.
 
-A full disk passes, and most refusals are over before anybody need act: only a directory that goes
-on refusing counts, and one that nobody writes to does not. Once it counts, no log in it is given
-time.
+A full disk is often temporary, and most failed appends need no action. A directory counts only if
+it keeps rejecting appends; one without appends does not count. From then on each of its logs counts
+at its first failed append.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 PATIENCE_S: Final = 3.0
 
 Refusals = Mapping[str, int]
-"""By the names of logs: how many appends found no room, since the last that did."""
+"""By log name: how many appends have failed for lack of space since the last success."""
 
 
 class _Since(NamedTuple):
@@ -20,13 +20,13 @@ class _Since(NamedTuple):
 
 
 class FullDiskDetector:
-    """To be asked again and again, with the refusals in each directory."""
+    """Called periodically with the failed appends in each directory."""
 
     def __init__(self) -> None:
         self._since: dict[str, _Since] = {}
 
     def look(self, refusals: Mapping[str, Refusals], now: float) -> set[str]:
-        """The logs that find no room in directories that have refused for a while, and still do."""
+        """The logs without space in directories that keep rejecting appends."""
         known, self._since = self._since, {}
         full: set[str] = set()
         for directory, logs in refusals.items():
@@ -34,7 +34,7 @@ class FullDiskDetector:
                 continue
             count = sum(logs.values())
             since = known.get(directory)
-            if since is None or count < since.refusals:  # some have found room in between
+            if since is None or count < since.refusals:  # some appends have succeeded in between
                 since = _Since(now, count)
             elif now - since.at >= PATIENCE_S and count > since.refusals:
                 full.update(logs)

@@ -1,8 +1,8 @@
-"""Takes this broker out of in-sync sets, and of eligible leaders, whose records it cannot keep.
+"""Removes this broker from the ISR and ELR of partitions whose records it cannot store.
 
-A follower on a failed disk fetches no more, and its leader would wait for it until it lags. The
-follower itself knows at once, so it asks the controller, as a leader does that resigns. Whoever
-calls asks again until the metadata says that it is done: nothing is kept here between two calls.
+A follower on a failed disk stops fetching, and its leader would wait for it until it lags. The
+follower knows of the failure at once, so it asks the controller, like a leader that resigns. The
+caller repeats the request until the metadata shows the change: no state is kept between calls.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class IsrResignationHost(Protocol):
-    """What a resignation needs of its broker."""
+    """What a resignation needs from the broker."""
 
     loop: asyncio.AbstractEventLoop
     node_id: int
@@ -38,7 +38,7 @@ class IsrResignationHost(Protocol):
 
 
 class IsrResignation:
-    """At most one request is under way."""
+    """Sends resignations, at most one request at a time."""
 
     def __init__(self, host: IsrResignationHost, ask: AskController) -> None:
         self._host = host
@@ -50,7 +50,7 @@ class IsrResignation:
             self._asking.cancel()
 
     def leave(self, followers: Sequence[Follower]) -> None:
-        """Asks for those of which this broker still counts as one that misses nothing."""
+        """Requests removal where this broker is still in the ISR or ELR."""
         request = self._request(followers)
         if request.topics and self._asking is None:
             self._asking = self._host.loop.create_task(self._send(request))
@@ -67,7 +67,7 @@ class IsrResignation:
                 continue
             others = [id_ for id_ in partition.isr if id_ != node_id]
             if not others:
-                continue  # nobody else has what was acknowledged
+                continue  # no other replica has the acknowledged records
             topic = topics.setdefault(
                 follower.topic_id, AlterPartitionTopic(topic_id=follower.topic_id, partitions=[])
             )
@@ -75,7 +75,7 @@ class IsrResignation:
                 AlterPartitionData(
                     partition_index=follower.index,
                     leader_epoch=partition.leader_epoch,
-                    # Of their present lives only their leader can speak.
+                    # Only their leader knows their current epochs.
                     new_isr_with_epochs=[BrokerState(broker_id=id_) for id_ in others],
                     partition_epoch=partition.partition_epoch,
                 )

@@ -1,7 +1,7 @@
-"""The connection over which a leader's partitions are copied: opened, watched, opened again.
+"""The connection to a leader: opened, monitored and reopened after a failure.
 
-Guarantees: at most one connection at a time; after a failure another is tried, after pauses that
-grow up to the backoff. A leader that does not answer for too long is asked over a new one.
+Guarantees: there is at most one connection at a time. After a failure it is reopened, with pauses
+that grow up to the backoff. A leader that does not answer in time gets a new connection.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ class LeaderLink(Protocol):
     def is_open(self) -> bool: ...
 
     def start(self, request: Struct, *, version: int) -> "asyncio.Future[Frame]":
-        """Sends at once; the whole frame of the answer, or `ClientError`."""
+        """Sends at once; the future has the whole response frame or a `ClientError`."""
         ...
 
     def abort(self) -> None: ...
 
 
 class LeaderConnectionHost(Protocol):
-    """What a line needs of its broker."""
+    """What a leader connection needs from its broker."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -43,17 +43,17 @@ class LeaderConnectionHost(Protocol):
 
 
 class LeaderConnectionUser(NamedTuple):
-    """What is told to, and asked of, who uses the line."""
+    """The callbacks of the connection's user."""
 
     opened: Callable[[], None]
-    """There is a new connection: nothing is under way on it."""
+    """A new connection is open; it has no requests in flight."""
     try_again: Callable[[], None]
     waits_since: Callable[[], float | None]
-    """Since when an answer is awaited; None if none is."""
+    """Since when a response is awaited; None if none is."""
 
 
 class LeaderConnection:
-    """The line to one broker."""
+    """The connection to one broker."""
 
     def __init__(
         self,
@@ -78,16 +78,16 @@ class LeaderConnection:
         self._closed = False
 
     def open(self) -> None:
-        """Connects, unless that is under way."""
+        """Connects, unless a connection attempt is in progress."""
         if self._connecting is None and not self._closed:
             self._connecting = self._host.loop.create_task(self._connect_once())
 
     def works(self) -> None:
-        """An answer has come: the next failure is a first one."""
+        """Records that a response has arrived: the next failure counts as the first."""
         self._backoff_s = 0.0
 
     def lost(self, line: LeaderLink, error: BaseException) -> None:
-        """Something is wrong with this connection; no news if it is not the current one."""
+        """Handles the failure of a connection; ignored if it is not the current one."""
         if line is self.current:
             line.abort()
             self.current = None

@@ -1,9 +1,9 @@
-"""How the copying of one partition stands: what was asked, and after what trouble. Pure.
+"""The fetch state of one partition: its last position and its errors. Pure.
 
-Where two logs part, the follower's is cut back, and every cut must go further back than the one
-before: what is copied after it is the leader's. One that does not has led nowhere. The leader would
-ask for the same again, and so on for ever, because its epochs contradict its records or because
-this log cannot be cut: such a partition waits, longer each time.
+Where two logs diverge, the follower's log is truncated. Every truncation must go further back than
+the one before, because the records copied after it are the leader's. A truncation that does not
+would be requested again without end: the leader's epochs contradict its records, or this log cannot
+be truncated. Such a partition waits, longer each time.
 """
 
 from typing import Final
@@ -35,17 +35,17 @@ class PartitionFetchState:
         self.follower = follower
         self.named_in = NEVER  # the number of the fetch that last named it
         self.in_session = False
-        self.gone = False  # it is not copied any more
+        self.gone = False  # no longer copied
         self.begin_epoch()
 
     def begin_epoch(self) -> None:
-        """Its leader is another, or leads anew: what went wrong before is forgotten."""
+        """Starts a new leader epoch: earlier errors no longer count."""
         self.backoff_s = 0.0
         self.cut_backoff_s = 0.0
-        self.cut_end: int | None = None  # where its log ended when it was last cut back
+        self.cut_end: int | None = None  # the log end offset at the last truncation
 
     def has_moved_on(self, before: int, end: int) -> bool:
-        """Whether a log that ended at `before` and now at `end` is nearer to its leader's."""
+        """Whether a log whose end moved from `before` to `end` is closer to its leader's."""
         if end == before or (end < before and self.cut_end is not None and end >= self.cut_end):
             return False
         if end < before:
@@ -53,10 +53,10 @@ class PartitionFetchState:
         return True
 
     def hold(self, longest_s: float, *, by_cuts: bool = False) -> bool:
-        """Takes nothing until it is named again, which is to be after `backoff_s`, a longer pause.
+        """Ignores records until the partition is named again, after `backoff_s`, a longer pause.
 
-        Pauses `by_cuts` that lead nowhere grow whatever is copied between two of them. Returns
-        whether the pause has just become the longest.
+        Pauses `by_cuts` (truncations without progress) grow even if records are copied in between.
+        Returns whether the pause has just reached its maximum.
         """
         self.named_in = NEVER
         before_s = self.cut_backoff_s if by_cuts else self.backoff_s

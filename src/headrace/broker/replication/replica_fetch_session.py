@@ -1,8 +1,8 @@
-"""A follower's side of its fetch session with one leader (KIP-227): what is told next. Pure.
+"""The follower's side of its fetch session with one leader (KIP-227). Pure.
 
-A fetch names the partitions whose position has changed, and those that are not copied any more.
-Fetches are numbered, over all sessions: an answer counts for a partition only if no later fetch has
-named it, and if its session is not over.
+A fetch names the partitions whose position has changed, and those that are no longer copied.
+Fetches are numbered across all sessions: a response counts for a partition only if no later fetch
+has named the partition, and only if its session has not ended.
 """
 
 from typing import Final
@@ -31,29 +31,30 @@ class ReplicaFetchSession:
 
     def __init__(self) -> None:
         self.states: dict[Key, PartitionFetchState] = {}
-        self.due: dict[Key, PartitionFetchState] = {}  # those that the next fetch names
+        self.due: dict[Key, PartitionFetchState] = {}  # the partitions that the next fetch names
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH  # of the next fetch in the session
         self.number = 0  # of the last fetch
         self.began = 0  # the number of the fetch that began the session
         self._forgotten: list[Key] = []
-        # Those whose end the leader may not know yet, by the number of the fetch that tells it.
+        # Removed partitions that the leader may still count, by the number of the fetch that
+        # removes them.
         self._parting: dict[Key, int] = {}
 
     @property
     def has_changes(self) -> bool:
-        """Whether the leader does not know yet what is copied, and from where on."""
+        """Whether the leader does not yet know all partitions and positions."""
         return bool(self.due or self._forgotten)
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to copy, or to tell."""
+        """Whether there are partitions to copy or changes to send."""
         return bool(self.states or self._forgotten or self._parting)
 
-    # --- what is copied -------------------------------------------------------------------------
+    # --- partitions -----------------------------------------------------------------------------
 
     def add(self, follower: Follower) -> None:
-        """Copies this partition from now on, also if its epoch has changed."""
+        """Copies this partition from now on; also called when its epoch has changed."""
         key = (follower.topic_id, follower.index)
         state = self.states.get(key)
         if state is None or state.follower is not follower:
@@ -64,13 +65,13 @@ class ReplicaFetchSession:
         self.due[key] = state
 
     def remove(self, follower: Follower) -> bool:
-        """Whether it was copied. What comes late is fenced by the epoch of its next leader."""
+        """Removes it; returns whether it was copied. The next leader epoch fences late fetches."""
         key = (follower.topic_id, follower.index)
         self._parting.pop(key, None)
         return self._remove(key, follower)
 
     def part_from(self, follower: Follower) -> bool:
-        """Removes it; `has_parted_from` tells when its leader knows."""
+        """Removes it; `has_parted_from` is true once its leader knows."""
         key = (follower.topic_id, follower.index)
         state = self.states.get(key)
         if state is not None and state.in_session:
@@ -78,10 +79,10 @@ class ReplicaFetchSession:
         return self._remove(key, follower)
 
     def has_parted_from(self, key: Key) -> bool:
-        """Whether the leader counts no fetch of that partition any more, however late it comes.
+        """Whether the leader no longer counts any fetch of that partition, however late it arrives.
 
-        An answer to a later fetch says so: fetches of a session come in order, and a new session
-        ends the one before.
+        The response to a later fetch confirms it: fetches of a session arrive in order, and a new
+        session ends the one before.
         """
         state = self.states.get(key)
         return key not in self._parting and (state is None or not state.in_session)
@@ -94,7 +95,7 @@ class ReplicaFetchSession:
         return True
 
     def drop(self, state: PartitionFetchState) -> None:
-        """Copies it no more; no news if another has taken its place."""
+        """Stops copying it; ignored if another state has replaced it."""
         if self.states.get(state.key) is state:
             del self.states[state.key]
             self._forget(state)
@@ -108,7 +109,7 @@ class ReplicaFetchSession:
     # --- the session ----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The leader does not know the session: everything is named again, in a new one."""
+        """Starts a new session, in which every partition is named again."""
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.began = self.number + 1
@@ -118,17 +119,17 @@ class ReplicaFetchSession:
             self.due[state.key] = state
 
     def connection_lost(self) -> None:
-        """The session ended with its connection: the leader need not hear what left it."""
+        """Ends the session with its connection; the leader needs no list of removed partitions."""
         self._forgotten.clear()
 
     def next_fetch(self) -> None:
-        """Another fetch is being made: what is named from now on is named in it."""
+        """Starts the next fetch: partitions named from now on belong to it."""
         self.number += 1
         if self.epoch == INITIAL_EPOCH:
             self.began = self.number
 
     def forgotten(self) -> list[FetchForgottenTopic]:
-        """What is not copied any more, and not again either."""
+        """The partitions that are no longer copied and were not added again."""
         return [
             FetchForgottenTopic(topic_id=topic_id, partitions=[index])
             for topic_id, index in self._forgotten
@@ -136,12 +137,12 @@ class ReplicaFetchSession:
         ]
 
     def told(self) -> None:
-        """The fetch is made, and says all that there was to say."""
+        """Marks all changes as sent with the fetch."""
         self._forgotten.clear()
         self.epoch += 1
 
     def answered(self, number: int, session_id: int) -> None:
-        """The leader has done what fetch `number` said, and all before it."""
+        """The leader has applied fetch `number` and all before it."""
         self.session_id = session_id
         if self._parting:
             self._parting = {key: last for key, last in self._parting.items() if last > number}

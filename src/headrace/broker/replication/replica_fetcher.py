@@ -1,13 +1,14 @@
-"""Copies what other brokers lead: one connection to each, all partitions in one session.
+"""Copies partitions that other brokers lead: one connection and one session per broker.
 
 A fetch names only the partitions whose position has changed (KIP-227) and waits at the leader for
-records. A partition that joins while a fetch waits is named in a second one, which ends the wait.
+records. A partition that is added while a fetch waits is named in a second one, which ends the
+wait.
 
-Guarantees: records are taken only in answer to the fetch that last named their partition; a log is
-cut back by leader epochs, never by the watermark; records whose flush was promised are on disk
-before the next fetch says that they are here. A partition in trouble waits, growing slower, and
-holds up no other; so does one whose leader asks for a cut that leads nowhere. There is no task,
-timer or request for each partition.
+Guarantees: records are accepted only in the response to the fetch that last named their partition.
+A log is truncated by leader epochs, never by the watermark. Records that must be flushed are on
+disk before the next fetch acknowledges them. A partition with errors waits, longer each time, and
+delays no other; so does one whose leader requests truncations without progress. There is no task,
+timer or request per partition.
 """
 
 import asyncio
@@ -49,17 +50,17 @@ log = logging.getLogger(__name__)
 
 FETCH_VERSION: Final = 17
 RESPONSE_HEADER_VERSION: Final = 1
-MAX_UNDER_WAY: Final = 2  # the one that waits, and the one that ends its wait
-NAMED_PER_FETCH: Final = 256  # logs may have to be opened first; others are served between fetches
+MAX_UNDER_WAY: Final = 2  # the waiting fetch, and the one that ends its wait
+NAMED_PER_FETCH: Final = 256  # naming may open logs; others are served between fetches
 
 Part = tuple[
     bytes, FetchPartitionData, ReplicationSlice, bool
-]  # the last: whether it is the partition's last
+]  # the last item: whether it is the partition's last slice
 
 
 @dataclass(frozen=True, slots=True)
 class FetchRules:
-    """Named as Kafka's `replica.*` settings are."""
+    """Named like Kafka's `replica.*` settings."""
 
     fetch_max_bytes: int
     response_max_bytes: int
@@ -70,7 +71,7 @@ class FetchRules:
 
 
 class ReplicaFetcherHost(Protocol):
-    """What a fetcher needs of its broker."""
+    """What a fetcher needs from its broker."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -83,7 +84,7 @@ class ReplicaFetcherHost(Protocol):
 
 
 class FetchThrottle(Protocol):
-    """Holds back the copies of replicas that are being moved."""
+    """Throttles the copies of replicas that are being moved."""
 
     def fetch_wait_s(self, follower: Follower) -> float: ...
 
@@ -91,7 +92,7 @@ class FetchThrottle(Protocol):
 
 
 class ReplicaFetcher:
-    """Everything that is copied from one broker."""
+    """Copies all followed partitions that one broker leads."""
 
     def __init__(
         self,
@@ -126,10 +127,10 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._session.states)
 
-    # --- what is copied -------------------------------------------------------------------------
+    # --- partitions -----------------------------------------------------------------------------
 
     def add(self, follower: Follower) -> None:
-        """Copies this partition from now on, also if its epoch has changed."""
+        """Copies this partition from now on; also called when its epoch has changed."""
         self._session.add(follower)
         self._poke()
 
@@ -138,7 +139,7 @@ class ReplicaFetcher:
             self._poke()
 
     def part_from(self, follower: Follower) -> None:
-        """Removes it; `has_parted_from` tells when its leader knows."""
+        """Removes it; `has_parted_from` is true once its leader knows."""
         if self._session.part_from(follower):
             self._poke()
 
@@ -146,7 +147,7 @@ class ReplicaFetcher:
         return self._session.has_parted_from(key)
 
     def _name(self, state: PartitionFetchState) -> None:
-        """Its position is told with the next fetch."""
+        """Sends its position with the next fetch."""
         if not state.gone:
             self._session.due[state.key] = state
             self._poke()
@@ -160,7 +161,7 @@ class ReplicaFetcher:
     # --- fetching -------------------------------------------------------------------------------
 
     def _poke(self) -> None:
-        """Fetches in the loop's next turn, with all that this one brings."""
+        """Fetches in the loop's next iteration, including all changes of this one."""
         if not self._poked and not self._closed:
             self._poked = True
             self._host.loop.call_soon(self._fetch)
@@ -172,7 +173,7 @@ class ReplicaFetcher:
         line = self._line.current
         if line is None or not line.is_open:
             self._session.connection_lost()
-            if self._session.is_needed:  # else nothing is copied from that broker any more
+            if self._session.is_needed:  # otherwise there is nothing left to copy
                 self._line.open()
             return
         if self._under_way >= MAX_UNDER_WAY:
@@ -196,14 +197,14 @@ class ReplicaFetcher:
             replica_state=FetchReplicaState(
                 replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch
             ),
-            # The first one comes back at once: until then the session has no id to go on with.
+            # The first fetch returns at once: until then the session has no id.
             max_wait_ms=rules.fetch_wait_max_ms if session.epoch else 0,
             min_bytes=rules.fetch_min_bytes,
             max_bytes=rules.response_max_bytes,
             session_id=session.session_id,
             session_epoch=session.epoch,
             topics=self._named(),
-            forgotten_topics_data=session.forgotten(),  # last: naming may end in giving up
+            forgotten_topics_data=session.forgotten(),  # last: naming a partition may remove it
         )
         session.told()
         return request
@@ -224,7 +225,7 @@ class ReplicaFetcher:
                 continue
             try:
                 if follower.log.owes_flush:
-                    self._flush(state)  # left by an earlier role or life: it must not count yet
+                    self._flush(state)  # from an earlier role or incarnation: it must not count yet
                     continue
                 position = follower.position()
             except LogDirFailed as error:
@@ -260,7 +261,7 @@ class ReplicaFetcher:
     def _waits_since(self) -> float | None:
         return self._sent_at if self._under_way else None
 
-    # --- answers --------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------
 
     def _answered(self, line: LeaderLink, number: int, done: "asyncio.Future[Frame]") -> None:
         error = None if done.cancelled() else done.exception()
@@ -279,7 +280,7 @@ class ReplicaFetcher:
         self._line.works()
         self.heard_at = self._host.clock.monotonic()
         if number < self._session.began:
-            self._under_way -= 1  # of a session that is over; the new one may have waited for it
+            self._under_way -= 1  # from an ended session; the new one may have waited for it
             self._poke()
             return
         if answer.error_code:
@@ -300,7 +301,7 @@ class ReplicaFetcher:
         self._poke()
 
     def _take_slice(self, line: LeaderLink, number: int, parts: list[Part], first: int) -> None:
-        """Takes what was fetched; if it is much, in turns, so that others are served between."""
+        """Appends fetched records, in slices so that other requests are served between them."""
         if self._closed or line is not self._line.current:
             return
         session, cost = self._session, 0
@@ -308,7 +309,7 @@ class ReplicaFetcher:
             topic_id, data, turn, is_last = parts[at]
             state = session.states.get((topic_id, data.partition_index))
             if state is None or state.named_in > number or state.named_in < session.began:
-                continue  # the role has changed, or the position has, since it was asked
+                continue  # the role or the position has changed since the fetch
             if cost + turn.cost > TURN_COST and cost:
                 self._host.loop.call_soon(self._take_slice, line, number, parts, at)
                 return
@@ -368,7 +369,7 @@ class ReplicaFetcher:
         self._go_on(state, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}")
 
     def _go_on(self, state: PartitionFetchState, before: int, said: str) -> None:
-        """After a change of the log that its leader has asked for."""
+        """Continues after the log was changed at its leader's request."""
         end = state.follower.log.log_end_offset
         if state.has_moved_on(before, end):
             self._name(state)
@@ -386,7 +387,7 @@ class ReplicaFetcher:
         else:
             self._hold(state, f"its records did not reach the disk: {error}")
 
-    # --- trouble --------------------------------------------------------------------------------
+    # --- errors ---------------------------------------------------------------------------------
 
     def _refused(self, state: PartitionFetchState, code: ErrorCode) -> None:
         if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -410,12 +411,12 @@ class ReplicaFetcher:
                 log.error("a partition is not copied", exc_info=error)
             self._hold(state, str(error))
         elif state.follower.closed or state.follower.epoch != epoch:
-            self._name(state)  # another leader answers for the log now
+            self._name(state)  # the log has another leader now
         else:
             self._go_on(state, before, f"offset {before} is out of range")
 
     def _give_up(self, state: PartitionFetchState, error: LogDirFailed) -> None:
-        """Its disk is offline until a restart, and has said so: nothing can be copied there."""
+        """Stops copying: the disk is offline until a restart and has reported it."""
         self._session.drop(state)
         follower = state.follower
         log.error(
@@ -428,7 +429,7 @@ class ReplicaFetcher:
         )
 
     def _hold(self, state: PartitionFetchState, reason: str, *, by_cuts: bool = False) -> None:
-        """Names the partition again after a pause that grows; until then nothing of it is taken."""
+        """Names the partition again after a growing pause; until then its records are ignored."""
         is_longest = state.hold(self._rules.fetch_backoff_s, by_cuts=by_cuts)
         if state.gone:
             return
@@ -446,7 +447,7 @@ class ReplicaFetcher:
         epoch = follower.epoch
 
         def again() -> None:
-            if follower.epoch == epoch:  # else it was named with its new epoch
+            if follower.epoch == epoch:  # otherwise it was named with its new epoch
                 self._name(state)
 
         self._host.timers.call_later(state.backoff_s, again)

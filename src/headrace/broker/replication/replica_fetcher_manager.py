@@ -1,4 +1,4 @@
-"""Which broker each followed partition is copied from, as roles change."""
+"""Assigns each followed partition to the fetcher of its leader, as roles change."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ ASK_TIMEOUT_S: Final = 5.0
 
 
 class ReplicaFetcherManagerHost(ReplicaFetcherHost, Protocol):
-    """What the fetchers need of their broker."""
+    """What the fetchers need from their broker."""
 
     settings: BrokerSettings
 
 
 class ReplicaFetcherManager:
-    """One fetcher for each broker that leads something followed here."""
+    """One fetcher for each broker that leads a partition followed here."""
 
     def __init__(
         self, host: ReplicaFetcherManagerHost, peers: Peers, throttle: FetchThrottle
@@ -58,7 +58,7 @@ class ReplicaFetcherManager:
             self.follow(after)
 
     def follow(self, follower: Follower) -> None:
-        """Copies it from the leader that it has now."""
+        """Copies the partition from its current leader."""
         key = (follower.topic_id, follower.index)
         source = follower.leader_id
         if self._source_of.get(key, source) != source:
@@ -73,18 +73,18 @@ class ReplicaFetcherManager:
             self._by_source[source].remove(follower)
 
     def part_from(self, follower: Follower) -> None:
-        """Does not copy it until it is followed again."""
+        """Stops copying the partition until it is followed again."""
         source = self._source_of.get((follower.topic_id, follower.index))
         if source is not None:
             self._by_source[source].part_from(follower)
 
     def heard_at(self, follower: Follower) -> float:
-        """When its leader last answered; never where it has none."""
+        """When its leader last answered; never if it has no leader."""
         source = self._source_of.get((follower.topic_id, follower.index))
         return float("-inf") if source is None else self._by_source[source].heard_at
 
     def has_parted_from(self, follower: Follower) -> bool:
-        """Whether no broker that it was copied from will count a fetch that is under way."""
+        """Whether no broker that it was copied from will count a fetch in flight."""
         key = (follower.topic_id, follower.index)
         return all(fetcher.has_parted_from(key) for fetcher in self._by_source.values())
 
@@ -105,16 +105,16 @@ class ReplicaFetcherManager:
         return fetcher
 
     async def _find_range(self, follower: Follower) -> None:
-        """The leader has nothing at the follower's end: goes on where the leader's log is.
+        """Moves the log into the leader's range, because the follower's end is outside it.
 
-        Past the leader's end, the rest was written by leaders that nobody follows any more;
-        before its start, retention has taken what comes next.
+        Past the leader's end, the records came from leaders of abandoned epochs. Before the
+        leader's start, retention has deleted the next records.
         """
         source, epoch = follower.leader_id, follower.epoch
         end = await self._ask(source, follower, LATEST)
         start = await self._ask(source, follower, EARLIEST)
         if follower.closed or follower.epoch != epoch:
-            return  # another leader answers for the log now
+            return  # the log has another leader now
         ours = follower.log.log_end_offset
         if end < ours:
             follower.truncate_to_leader_end(max(end, 0))

@@ -1,4 +1,4 @@
-"""The copies of partitions on several brokers: what leaders and followers need of each other."""
+"""Replication of partitions across brokers: the leader's and the follower's side."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CoordinatorRoles(Protocol):
 class ReplicaManagerHost(
     AlterPartitionHost, IsrResignationHost, ReplicaFetcherManagerHost, ThrottleHost, Protocol
 ):
-    """What replication needs of its broker."""
+    """What replication needs from its broker."""
 
     random: Random
     partitions: PartitionTable
@@ -56,12 +56,12 @@ class ReplicaManagerHost(
 
 
 class ReplicaManager:
-    """The followers that fetch from here, and what is fetched from other brokers."""
+    """The followers that fetch from this broker, and the partitions that it fetches from others."""
 
     def __init__(self, host: ReplicaManagerHost) -> None:
         throttles = ReplicationThrottles(host)
         self.sessions = FollowerFetchSessions(host.random, throttles, self._pace)
-        self.waiting: dict[WaitingFetch, None] = {}  # in the order in which they came
+        self.waiting: dict[WaitingFetch, None] = {}  # in arrival order
         self._host = host
         self._throttles = throttles
         self._keeper: AlterPartitionManager | None = None
@@ -70,7 +70,7 @@ class ReplicaManager:
         self._room = FullDiskDetector()
 
     def start(self, peers: Peers, ask: AskController) -> None:
-        """This broker is a member of a cluster: it follows, and keeps in-sync sets."""
+        """Starts following and managing the ISR, as a member of a cluster."""
         self._keeper = AlterPartitionManager(self._host, self.sessions, ask)
         self._keeper.start()
         self._leaving = IsrResignation(self._host, ask)
@@ -86,14 +86,14 @@ class ReplicaManager:
         return CatchUpThrottle(rate)
 
     def followers_fetched(self, replica_id: int, leaders: Sequence[Leader]) -> None:
-        """These leaders have heard how far a follower is."""
+        """Handles new follower positions at these leaders."""
         if self._keeper is not None:
             self._keeper.followers_fetched(replica_id, leaders)
 
     def is_current(self, follower: Follower) -> bool:
-        """Whether it is in sync, as far as is known here, and its leader is heard.
+        """Whether the replica is in sync, as far as this broker knows, and its leader answers.
 
-        One that is cut off hears of nothing, not even that it is out of sync.
+        A broker that is cut off gets no metadata, so it does not learn that it is out of sync.
         """
         partition = self._partition(follower)
         if partition is None or self._host.node_id not in partition.isr:
@@ -104,13 +104,13 @@ class ReplicaManager:
         return self._host.clock.monotonic() - self._fetchers.heard_at(follower) <= max_lag_s
 
     def resign_from_failed(self) -> None:
-        """Gives up what is in a log directory that does not work any more, or in a damaged log.
+        """Gives up replicas in a failed log directory or with a damaged log.
 
-        Others are to lead what was led there, and nobody is to wait for what was copied there. A
-        damaged log is then cut back to what holds, and the rest is copied again.
+        Other replicas take over leadership, and no leader waits for the replicas here. A damaged
+        log is then truncated to its valid part, and the rest is copied again.
 
-        What is on a full disk is given up only where enough others are in sync. It is copied
-        on when there is room.
+        Replicas on a full disk are given up only where enough others are in sync. Copying resumes
+        when there is space.
         """
         keeper, leaving, fetchers = self._keeper, self._leaving, self._fetchers
         if keeper is None or leaving is None or fetchers is None:
@@ -133,7 +133,7 @@ class ReplicaManager:
             self._copy_again_if_damaged(follower, fetchers)
 
     def _without_room(self) -> set[str]:
-        """The names of the logs on disks that have had none for a while."""
+        """The names of the logs on disks that have been full for a while."""
         refusals = {
             home.path: {
                 name: home.logs[name].refusals
@@ -146,9 +146,9 @@ class ReplicaManager:
 
     @staticmethod
     def _hand_over(leader: Leader, keeper: AlterPartitionManager) -> None:
-        """Another replica is to lead what finds no room here, and this one to follow it.
+        """Resigns where there is no disk space: another replica leads, and this one follows.
 
-        Never in place of another change that may be under way: this leader still commits.
+        Never replaces another change that may be pending: this leader still commits.
         """
         if leader.pending is None and keeper.can_spare(leader):
             log.warning(
@@ -158,21 +158,21 @@ class ReplicaManager:
             keeper.resign(leader)
 
     def _has_no_room(self, follower: Follower, full: set[str]) -> bool:
-        """Whether its leader need not wait until it lags."""
+        """Whether the log has no disk space and its leader need not wait for it."""
         return f"{follower.topic}-{follower.index}" in full and self._can_be_spared(follower)
 
     def _has_failed(self, leader: Leader, keeper: AlterPartitionManager) -> bool:
-        """One whose log is damaged has, as long as others can take over.
+        """Whether the log has failed. A damaged log fails while other replicas can take over.
 
-        If they are gone before they did, what holds is served again: nobody else could do even
-        that, and it is what they catch up from when they are back.
+        If those are gone before they take over, its valid part is served again: no other replica
+        could serve more, and the others catch up from it when they return.
         """
         found = self._host.logs.get(leader.topic, leader.index)
         if found is None or found.directory.failure is not None:
             return True
         if found.is_damaged:
             if keeper.can_spare(leader):
-                # Before it asks: whoever has resigned commits nothing more.
+                # Before the request: a leader that has resigned commits nothing more.
                 found.take_damaged_offline()
             elif leader.pending is None and found.serve_what_holds():
                 log.warning("a damaged log is in use again", extra={"log": found.name})
@@ -182,10 +182,10 @@ class ReplicaManager:
         return found.failure is not None
 
     def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetcherManager) -> bool:
-        """One that has no log yet may get it on a disk that works.
+        """Whether the log cannot be used; a replica without a log may get a working disk.
 
-        A damaged log that was in use is not copied to any more, first of all: a fetch that reaches
-        its leader late would count it as in sync again, with records that are cut off by then.
+        A damaged log that was in use first stops being copied to. Otherwise a late fetch could make
+        its leader count it as in sync again, with records that are truncated by then.
         """
         found = self._host.logs.get(follower.topic, follower.index)
         if found is None or not (found.is_damaged or found.directory.failure is not None):
@@ -212,7 +212,7 @@ class ReplicaManager:
         return len(others) >= max(1, hosted.config.min_insync_replicas)
 
     def _copy_again_if_damaged(self, follower: Follower, fetchers: ReplicaFetcherManager) -> None:
-        """Only where another leads, and nobody counts on what is here: that is no loss."""
+        """Truncates a damaged log and copies it again, if it is in neither the ISR nor the ELR."""
         damaged = self._host.logs.get(follower.topic, follower.index)
         if damaged is None or not damaged.is_damaged or damaged.directory.failure is not None:
             return
@@ -234,7 +234,7 @@ class ReplicaManager:
         fetchers.follow(follower)
 
     def finish_waits(self) -> None:
-        """Answers every follower that waits."""
+        """Answers every waiting follower fetch."""
         for waiting in tuple(self.waiting):
             waiting.finish()
 

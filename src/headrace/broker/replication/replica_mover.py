@@ -1,11 +1,12 @@
 """Moves replicas between this broker's log directories (AlterReplicaLogDirs).
 
-A copy grows in the other directory while the original serves. When it has everything, it takes the
-original's place in one step, without a wait in between. A stop, also one by `kill -9`, interrupts a
-move: the next start goes on with what the copy holds (`storage/directories/future_logs.py`).
+A copy grows in the other directory while the original serves. When the copy is complete, it
+replaces the original in one step, without a wait in between. A stop, including `kill -9`,
+interrupts a move: the next start resumes with the existing copy
+(`storage/directories/future_logs.py`).
 
-While a replica moves it is not compacted. A move to a disk that is full is given up, and its room
-given back; one to a disk that has failed goes on when a later start finds the disk working.
+A replica is not compacted while it moves. A move to a full disk is cancelled, and its space is
+freed; a move to a failed disk resumes when a later start finds the disk working.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 1024 * 1024
 LAST_PIECES: Final = 4
-"""So little may be left for the step in which the copy takes over."""
-RETRY_S: Final = 10.0  # an original that cannot be read now may be repaired
+"""At most this much may remain for the step in which the copy takes over."""
+RETRY_S: Final = 10.0  # an unreadable original may be repaired later
 CLEANING_LOOK_S: Final = 0.1
 
 Key = tuple[str, int]
@@ -49,7 +50,7 @@ class Compaction(Protocol):
 
 
 class ReplicaMoverHost(Protocol):
-    """What moves need of their broker."""
+    """What moves need from their broker."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -68,10 +69,10 @@ class ReplicaMoverHost(Protocol):
 
 
 class ReplicaMover:
-    """All moves of one broker: the copies say which there are.
+    """All moves of one broker, derived from the existing copies.
 
-    As many go on at once as `num.replica.alter.log.dirs.threads` says, or else one for each
-    directory; the others wait in the order in which they were asked for.
+    At most `num.replica.alter.log.dirs.threads` moves run at once, by default one for each
+    directory. The others wait in the order of their requests.
     """
 
     def __init__(self, host: ReplicaMoverHost) -> None:
@@ -79,11 +80,11 @@ class ReplicaMover:
         self._futures = host.logs.futures
         self._rate = ReplicationRate()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._failed: dict[Key, str] = {}  # to be tried again, and why
+        self._failed: dict[Key, str] = {}  # to be retried, and why
         self._stopped = False
 
     def move(self, replica: Replica, home: LogDirectoryLock) -> None:
-        """Begins, or goes elsewhere than was said before; there already is an end to it."""
+        """Starts a move or changes its target; ends it if the replica is already there."""
         key = replica.topic, replica.index
         copy = self._futures.get(*key)
         if copy is not None and copy.directory is not home.directory:
@@ -98,7 +99,7 @@ class ReplicaMover:
         self.resume()
 
     def resume(self) -> None:
-        """Goes on with the copies that are there, as many at once as may be."""
+        """Resumes moves with existing copies, as many at once as allowed."""
         for copy in self._futures:
             if self._stopped or len(self._tasks) >= self._most_at_once:
                 return
@@ -131,7 +132,7 @@ class ReplicaMover:
         except StorageError as error:
             copy = self._futures.get(*key)
             if copy is None:
-                return  # it was given up while it was written to, or by who found no room
+                return  # cancelled during a write, or after a full disk was detected
             where = {"topic": key[0], "partition": key[1], "error": str(error)}
             if isinstance(error, DiskFull) or copy.directory.failure is not None:
                 self._futures.drop(*key)
@@ -146,7 +147,7 @@ class ReplicaMover:
             self.resume()
 
     async def _move(self, key: Key) -> None:
-        """One step after the other; roles and logs may have changed after every wait."""
+        """Moves one replica step by step; roles and logs may change during every wait."""
         aligned: tuple[Log, Log, int] | None = None
         while (copy := self._futures.get(*key)) is not None:
             replica = self._host.partitions.replica(*key)
@@ -159,12 +160,12 @@ class ReplicaMover:
                 continue
             seen = copy, original, original.truncations
             if seen != aligned:
-                # It is of an earlier life, or what was copied may have been taken back since.
+                # The copy is from an earlier run, or the original may have been truncated since.
                 align(copy, original)
                 aligned = seen
             if self._copy_piece(original, copy):
                 if copy.flush_is_due(self._host.clock.wall_ms()):
-                    await self._host.offload(copy.flush)  # a start need not read it all again
+                    await self._host.offload(copy.flush)  # saves reading at the next start
                 await self._pause()
                 continue
             await self._host.offload(copy.flush)
@@ -174,14 +175,14 @@ class ReplicaMover:
             await self._pause()
 
     def _copy_piece(self, original: Log, copy: Log) -> int:
-        """The bytes that were copied, 0 at the original's end."""
+        """The number of bytes copied; 0 at the original's end."""
         offset = copy.log_end_offset
         if offset >= original.log_end_offset:
             return 0
         start = original.log_start_offset
         if offset < start:
             first = first_kept(original)
-            if offset < first:  # what comes next is gone
+            if offset < first:  # the next records are deleted
                 copy.truncate_fully_and_start_at(first)
                 return 1
         data = original.read(max(offset, start), max_bytes=PIECE_BYTES).data
@@ -197,14 +198,14 @@ class ReplicaMover:
         return size
 
     def _finish(self, replica: Replica, original: Log, copy: Log) -> bool:
-        """Takes the place of the original, if that can be done now. Nothing waits in here."""
+        """Replaces the original if that is possible now. Nothing in here waits."""
         key = replica.topic, replica.index
         if self._host.partitions.replica(*key) is not replica or replica.log is not original:
             return False
         if self._host.cleaner.is_at(original) or self._host.flusher.is_flushing(replica):
             return False
         if isinstance(replica, SoleLeader) and replica.flush_pending:
-            return False  # somebody was promised that this very log is flushed
+            return False  # a pending flush was promised for this log
         for _ in range(LAST_PIECES):
             if not self._copy_piece(original, copy):
                 break

@@ -1,7 +1,7 @@
-"""How much of a partition's records is sent, or taken, at once among brokers. Pure.
+"""How much of a partition's records is sent or appended at once between brokers. Pure.
 
-Others are served between turns of the loop, so a turn is short: about a megabyte, or a hundred
-batches. A batch of one small record takes as long as many kilobytes of a large one.
+Other requests are served between iterations of the loop, so a slice is short: about a megabyte, or
+a hundred batches. A batch of one small record takes as long as many kilobytes of a large one.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from headrace.records.buffer import Buffer
 
 TURN_COST: Final = 1024 * 1024
 BATCH_COST: Final = 8 * 1024
-"""In bytes: what a batch costs besides its own."""
-_LENGTH_AT: Final = 8  # behind the base offset
+"""In bytes: the cost of a batch in addition to its size."""
+_LENGTH_AT: Final = 8  # after the base offset
 
 
 class ReplicationSlice(NamedTuple):
@@ -22,7 +22,7 @@ class ReplicationSlice(NamedTuple):
 
 
 def turns(records: Buffer) -> Iterator[ReplicationSlice]:
-    """Runs of whole batches; a part of one at the end is left out. There is one at least."""
+    """Slices of whole batches, at least one; a partial batch at the end is left out."""
     view = memoryview(records)
     size = len(view)
     start = pos = cost = 0

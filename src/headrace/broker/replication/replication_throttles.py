@@ -1,6 +1,6 @@
-"""Which copies are held back now, and how fast they may be: the settings, as the image has them.
+"""Which copies are throttled now and at what rate, from the settings in the metadata image.
 
-A replica that is in sync is never held back: a commit waits for it.
+A replica that is in sync is never throttled: a commit waits for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLLOWER: Final = "follower.replication.throttled"
 
 
 class ThrottleHost(Protocol):
-    """What throttles need of their broker."""
+    """What throttles need from their broker."""
 
     clock: Clock
     node_id: int
@@ -33,7 +33,7 @@ class ThrottleHost(Protocol):
 
 
 class Throttle:
-    """One side of the copying: what this broker sends, or what it fetches."""
+    """One side of replication: sending or fetching."""
 
     def __init__(self, host: ThrottleHost, setting: str) -> None:
         self._host = host
@@ -43,9 +43,9 @@ class Throttle:
         self._topics: dict[str, ThrottledReplicas] = {}
 
     def wait_s(self, topic: str, index: int, held_id: int, copy_id: int) -> float:
-        """How long `copy_id` gets nothing of the partition; `held_id` is the replica on this side.
+        """How long `copy_id` gets none of the partition; `held_id` is the replica on this side.
 
-        0 where nothing holds it back.
+        0 if it is not throttled.
         """
         self._refresh()
         if not self._rate.is_limited or not self._holds(topic, index, held_id, copy_id):
@@ -80,7 +80,7 @@ class Throttle:
 
 
 class ReplicationThrottles:
-    """Both sides."""
+    """The throttles of both sides."""
 
     def __init__(self, host: ThrottleHost) -> None:
         self._node_id = host.node_id
@@ -88,7 +88,7 @@ class ReplicationThrottles:
         self._fetching = Throttle(host, FOLLOWER)
 
     def holds_back(self, leader: Leader, replica_id: int) -> bool:
-        """Whether a follower gets nothing from this leader for the moment."""
+        """Whether a follower currently gets nothing from this leader."""
         return self._sending.wait_s(leader.topic, leader.index, self._node_id, replica_id) > 0
 
     def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None:

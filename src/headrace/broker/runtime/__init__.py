@@ -1,1 +1,1 @@
-"""What every part of a broker runs on: environment, timers, threads, worker processes, errors."""
+"""The basis of every part of a broker: environment, timers, threads, worker processes, errors."""

@@ -1,4 +1,4 @@
-"""A wall clock that jumps ahead makes everything old at once.
+"""Detects a wall clock that jumps ahead, which would make all data look old.
 
 Every task that deletes by age checks here first, in each run. The first run after a jump deletes
 nothing: a clock that was set wrong may be correct again by the next run.
@@ -9,7 +9,7 @@ from typing import Final
 
 from headrace.clock import Clock
 
-# More than a clock is ever corrected by while it runs; less than any retention that matters.
+# More than a running clock is ever corrected by; less than any retention that matters.
 MAX_CLOCK_GAIN_MS: Final = 60_000
 
 log = logging.getLogger(__name__)

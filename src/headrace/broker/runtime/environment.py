@@ -1,7 +1,7 @@
-"""What a broker takes from outside: time, chance, files, threads, processes, stores, its name.
+"""What a broker takes from outside: time, randomness, files, threads, processes, stores, its name.
 
-A broker reaches the world through this and through the running loop, and by no other way. Handed
-another `Environment` and another loop, the same broker runs in memory, on virtual time.
+A broker accesses its surroundings only through this and through the running loop. With another
+`Environment` and another loop, the same broker runs in memory, on virtual time.
 """
 
 import asyncio
@@ -55,18 +55,18 @@ def _host_name() -> str:
 
 
 class Environment(NamedTuple):
-    """One process' surroundings; without arguments, the machine's own."""
+    """The surroundings of one process; without arguments, those of the machine."""
 
     clock: Clock = SystemClock()
     random: Random = SystemRandom()
     files: FileSystem = RealFileSystem()
     offload: Callable[[asyncio.AbstractEventLoop], Offload] = ThreadOffload
-    """What would block the loop runs behind it."""
+    """Runs calls that would block the loop."""
     worker: Callable[[asyncio.AbstractEventLoop, Offload, str], Worker] = _worker_process
-    """Starts a process that runs the named module, for work that would hold the interpreter."""
+    """Starts a process that runs the named module, for work that would block the interpreter."""
     metadata_store: Callable[[str], MetadataStore] = _sqlite
-    """Opens the store of a node on its own: a path, or `sqlite.IN_MEMORY`."""
+    """Opens the store of a standalone node: a path, or `sqlite.IN_MEMORY`."""
     cluster_store: Callable[[BrokerSettings, Clock], ClusterStore | None] = _zookeeper
-    """A new session with the cluster's store, not open yet; None for a node on its own."""
+    """A new session with the cluster's store, not open yet; None for a standalone node."""
     host_name: Callable[[], str] = _host_name
     """The name by which others reach this machine."""

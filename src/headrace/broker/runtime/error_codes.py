@@ -1,4 +1,4 @@
-"""The one place where a domain error becomes a Kafka error code and a message."""
+"""Maps domain errors to Kafka error codes and messages, in this one place."""
 
 import logging
 

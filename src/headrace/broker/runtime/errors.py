@@ -1,4 +1,4 @@
-"""Errors that end a broker's start or stop, in words for the operator."""
+"""Errors that end a broker's start or stop, with messages for the operator."""
 
 
 class StartupError(Exception):
@@ -6,4 +6,4 @@ class StartupError(Exception):
 
 
 class StopTimedOut(Exception):
-    """The logs were not flushed in time: no clean-shutdown marker, so the next start recovers."""
+    """Logs were not flushed in time: without a clean-shutdown marker the next start recovers."""

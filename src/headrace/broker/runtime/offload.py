@@ -1,6 +1,6 @@
-"""The one door to threads: what would block the event loop runs behind it.
+"""Runs blocking calls in threads, outside the event loop.
 
-Kept apart so that a simulator can run the same work inline, in a known order.
+All threads start here, so that a simulator can run the same work inline, in a known order.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ WORKER_THREADS = 4  # fsyncs of several logs overlap; more would only queue in t
 
 
 class Offload(Protocol):
-    """Runs a blocking call elsewhere and hands its result to the loop."""
+    """Runs a blocking call elsewhere and returns its result to the loop."""
 
     def __call__(
         self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs

@@ -1,11 +1,11 @@
 """Timers on the injected clock.
 
 `Timers` calls back once after a delay. `KeyedTimers` keeps one deadline for each key and is made
-for deadlines that move: every heartbeat of every member postpones one, and almost none ever runs
-out, so postponing writes a number and nothing else.
+for deadlines that move: every heartbeat of every member postpones one, and almost none expires, so
+postponing only writes a number.
 
-A clock that has a `subscribe(callback)` method is moved by hand: nothing runs out by itself, and
-everything that is due runs when the clock says that it has moved.
+A clock with a `subscribe(callback)` method is moved by hand: nothing expires by itself, and all due
+timers run when the clock reports that it has moved.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ from headrace.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# Cancelled and postponed entries stay in a heap until they come up; past this many it is rebuilt
-# as soon as they are the larger part of it.
+# Cancelled and postponed entries stay in a heap until they reach its top. Past this many, the heap
+# is rebuilt once they are the larger part of it.
 MIN_STALE_ENTRIES: Final = 256
 
 
 @runtime_checkable
 class MovedByHand(Protocol):
-    """A clock that stands still until somebody moves it."""
+    """A clock that moves only when its owner moves it."""
 
     def subscribe(self, moved: Callable[[], None]) -> None:
-        """`moved` is called after every move, from the thread that moves the clock."""
+        """Calls `moved` after every move, from the thread that moves the clock."""
         ...
 
 
 class Timer:
-    """One call that is to come, unless it is cancelled."""
+    """One pending call, which can be cancelled."""
 
     __slots__ = ("_timers", "at", "callback")
 
@@ -46,14 +46,14 @@ class Timer:
         return self.at < other.at
 
     def cancel(self) -> None:
-        """Safe to call again, and after the timer has run out."""
+        """Cancels the call; safe to repeat, and after the timer has expired."""
         if self.callback is not None:
             self.callback = None
             self._timers.cancelled()
 
 
 class Timers:
-    """All timers of one broker, behind one timer of the loop."""
+    """All timers of one broker, on one timer of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.monotonic = clock.monotonic
@@ -68,7 +68,7 @@ class Timers:
             clock.subscribe(self._moved)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Calls back on the loop, never from within this call."""
+        """Calls back on the loop, never during this call."""
         timer = Timer(self, self.monotonic() + delay_s, callback)
         heapq.heappush(self._heap, timer)
         if timer.at < self._wake_at:
@@ -77,18 +77,18 @@ class Timers:
 
     @property
     def due(self) -> bool:
-        """Whether a timer has run out that was not called yet."""
+        """Whether a timer has expired whose callback has not run yet."""
         return bool(self._heap) and self._heap[0].at <= self.monotonic()
 
     def close(self) -> None:
-        """Nothing runs out any more."""
+        """Stops all timers."""
         self._closed = True
         self._heap.clear()
         if self._wake is not None:
             self._wake.cancel()
 
     def cancelled(self) -> None:
-        """A timer's own word that it no longer counts."""
+        """Called by a timer that was cancelled."""
         self._stale += 1
         if self._stale > MIN_STALE_ENTRIES and self._stale * 2 > len(self._heap):
             self._heap = [timer for timer in self._heap if timer.callback is not None]
@@ -133,7 +133,7 @@ class Timers:
 
 
 class _Deadline:
-    """When a key runs out, and its entry in the heap, which is not later than that."""
+    """When a key expires, and its entry in the heap, which is not later than that."""
 
     __slots__ = ("at", "entry")
 
@@ -143,14 +143,15 @@ class _Deadline:
 
 
 class KeyedTimers:
-    """One deadline a key; `expired(key)` is called when it has passed."""
+    """One deadline for each key; `expired(key)` is called when it has passed."""
 
     def __init__(self, timers: Timers, expired: Callable[[Hashable], None]) -> None:
         self._timers = timers
         self._monotonic = timers.monotonic
         self._expired = expired
         self._deadlines: dict[Hashable, _Deadline] = {}
-        # An entry that is not its key's is left over from a deadline that was moved or cancelled.
+        # An entry that is not its key's current one belongs to a deadline that was moved or
+        # cancelled.
         self._heap: list[tuple[float, int, Hashable]] = []
         self._count = 0  # keys need not be comparable
         self._timer: Timer | None = None
@@ -171,7 +172,7 @@ class KeyedTimers:
             self._enter(key, deadline)
 
     def cancel(self, key: Hashable) -> None:
-        """Forgets the key, if it is known."""
+        """Removes the key's deadline, if it has one."""
         self._deadlines.pop(key, None)
 
     def clear(self) -> None:
@@ -215,7 +216,7 @@ class KeyedTimers:
                 entry, _, key = heapq.heappop(self._heap)
                 deadline = self._deadlines.get(key)
                 if deadline is None or deadline.entry != entry:
-                    continue  # cancelled, or a nearer entry of the same key has taken its place
+                    continue  # cancelled, or replaced by an earlier entry of the same key
                 if deadline.at > now:
                     self._enter(key, deadline)
                     continue

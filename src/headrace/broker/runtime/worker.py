@@ -1,4 +1,4 @@
-"""A helper beside the broker that answers lines with lines."""
+"""A process or task beside the broker that answers each line with a line."""
 
 from typing import Protocol
 
@@ -8,17 +8,17 @@ class WorkerEnded(Exception):
 
 
 class Worker(Protocol):
-    """It ends when it is closed, and with the broker however that ends."""
+    """A worker ends when it is closed, or when the broker ends in any way."""
 
     @property
     def pid(self) -> int: ...
 
     async def send(self, line: bytes) -> None:
-        """Hands over one line; raises `WorkerEnded` if the worker has ended."""
+        """Sends one line; raises `WorkerEnded` if the worker has ended."""
         ...
 
     async def receive(self) -> bytes:
-        """The next line; raises `WorkerEnded` if there will be none."""
+        """The next line; raises `WorkerEnded` if the worker has ended."""
         ...
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""A child process that answers lines with lines, for work that would hold the interpreter's lock.
+"""A child process that answers lines with lines, for work that would block the interpreter.
 
-The child ends when its standard input does, so it does not outlive this process, however that ends.
+The child ends when its standard input closes, so it never outlives this process.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ READ_BYTES: Final = 64 << 10
 
 
 class WorkerProcess:
-    """One child, which runs a module of ours with this interpreter; belongs to the loop.
+    """One child process that runs a Headrace module with this interpreter; belongs to the loop.
 
     There is no wait between its start and the first moment at which `close` can end it.
     """
@@ -40,7 +40,7 @@ class WorkerProcess:
         return self._process.pid
 
     async def send(self, line: bytes) -> None:
-        """Hands over one line, which may be longer than a pipe holds."""
+        """Sends one line, which may be longer than the pipe's buffer."""
         assert self._process.stdin is not None
         try:
             await self._offload(_write, self._process.stdin, line)
@@ -48,7 +48,7 @@ class WorkerProcess:
             raise WorkerEnded(f"the worker {self.pid} has ended") from None
 
     async def receive(self) -> bytes:
-        """The next line; raises `WorkerEnded` if there will be none."""
+        """The next line; raises `WorkerEnded` if the child has ended."""
         line = await self._lines.readline()
         if not line.endswith(b"\n"):
             raise WorkerEnded(f"the worker {self.pid} has ended")
@@ -95,4 +95,4 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.stdin.close()
     except BrokenPipeError:
-        return  # it ended with a line in front of it
+        return  # it ended while a line was pending

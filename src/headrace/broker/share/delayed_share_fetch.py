@@ -1,7 +1,7 @@
-"""A share fetch that waits for records: woken by appends and by records that become free.
+"""A share fetch that waits for records.
 
-It never polls: an append, a release, a lock that ends, or room in the window wakes it, and its time
-limit ends it with whatever there is.
+It does not poll. An append, a released record, an expired lock or free space in the window wakes
+it. At its time limit it answers with the records that are available.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from headrace.share.share_session import SharedPartition
 
 
 class DelayedShareFetch:
-    """Tries again whenever there is a reason to."""
+    """Reads again whenever records may have become available."""
 
     __slots__ = ("_lives", "_loop", "_scheduled", "_timer", "_want", "future")
 
@@ -34,7 +34,7 @@ class DelayedShareFetch:
             live.leader.watch(self)
         self._timer = loop.call_later(want.max_wait_ms / 1000, self.finish)
 
-        # A client that goes away cancels the future: stop watching for it.
+        # A client that disconnects cancels the future; the fetch then stops listening.
         def done(_: "asyncio.Future[ShareRead]") -> None:
             self._forget()
             over(self)
@@ -48,7 +48,7 @@ class DelayedShareFetch:
         self.changed()
 
     def changed(self) -> None:
-        # In the loop's next turn: what else happens in this one is seen with it.
+        # In the loop's next iteration, so that one read covers everything that happens in this one.
         if not self._scheduled and not self.future.done():
             self._scheduled = True
             self._loop.call_soon(self._look)
@@ -58,7 +58,7 @@ class DelayedShareFetch:
         self._try(force=False)
 
     def finish(self) -> None:
-        """The time is over, or the broker stops."""
+        """Answers at the time limit, or when the broker stops."""
         self._try(force=True)
 
     def _try(self, *, force: bool) -> None:

@@ -1,8 +1,8 @@
-"""Which dead letters of a share partition were written last: so that a crash doubles none.
+"""Finds the dead letters that a share partition wrote last, so that a crash duplicates none.
 
-A share partition writes one batch of letters, archives its records, and only then writes the next.
-So after a crash only its last batch is in doubt. It is looked for from the log's end, where it is
-as a rule; other groups may have written behind it.
+A share partition writes one batch of dead letters, archives its records, and only then writes the
+next batch. After a crash only the last batch is in doubt. The search starts at the end of the log,
+where that batch usually is; other groups may have written after it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from headrace.share.fetched_batches import whole_batches
 
 STEP_OFFSETS: Final = 1024
 MAX_LOOK_BYTES: Final = 64 << 20
-"""Behind so much of others' letters one is not looked for: it may come twice then."""
+"""The search stops after this many bytes; a dead letter before them may be written twice."""
 MAX_BATCH_BYTES: Final = 64 << 20
 
 
 async def last_written(log: DlqPartition, origin: RecordOrigin) -> frozenset[int]:
-    """The source offsets of the last batch of letters that came from there."""
+    """The source offsets of the last batch of dead letters from this share partition."""
     start, end = await log.bounds()
     looked = 0
     while end > start and looked < MAX_LOOK_BYTES:
@@ -62,4 +62,4 @@ def _offsets(batch: memoryview, origin: RecordOrigin) -> frozenset[int]:
         offsets = (source_offset(each.headers, origin) for each in records)
         return frozenset(offset for offset in offsets if offset is not None)
     except RecordError:
-        return frozenset()  # of somebody else: ours can be read
+        return frozenset()  # another producer's batch; ours are readable

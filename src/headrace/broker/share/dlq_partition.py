@@ -1,7 +1,7 @@
-"""A partition of a dead-letter topic: on this broker, or on the one that leads it.
+"""A partition of a dead-letter topic, led by this broker or by another.
 
-Guarantees: what `append` has taken is committed, on all replicas in sync, when it returns.
-`NotWritten` says that it is not, or not for certain.
+Guarantees: when `append` returns, the batch is committed on all in-sync replicas. `NotWritten`
+means that the batch is not committed, or that its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from headrace.broker.partitions.partition_table import PartitionTable
     from headrace.clock import Clock
 
-CHANNEL: Final = "dead letters"  # of their own: a produce may wait for replicas
+CHANNEL: Final = "dead letters"  # separate connections: a produce may wait for replicas
 READ_BYTES: Final = 1 << 20
 TIMEOUT_S: Final = 30.0
 ALL: Final = -1
 EARLIEST, LATEST = -2, -1
-# By the topic's name, not its id.
+# Uses the topic's name, not its id.
 PRODUCE_VERSION: Final = 12
 FETCH_VERSION: Final = 12
 
 
 class LocalDlqHost(Protocol):
-    """What a dead-letter partition needs of the broker that leads it."""
+    """What a local dead-letter partition needs from the broker."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -60,7 +60,7 @@ class LocalDlqHost(Protocol):
 
 
 class DlqHost(LocalDlqHost, Protocol):
-    """What finds the leader of a dead-letter partition."""
+    """What the search for the leader of a dead-letter partition needs from the broker."""
 
     node_id: int
     partitions: PartitionTable
@@ -73,27 +73,27 @@ class DlqHost(LocalDlqHost, Protocol):
 
 
 class NotWritten(Exception):
-    """Why a dead letter could not be written this time."""
+    """The dead letter could not be written this time; the message gives the reason."""
 
 
 class DlqPartition(Protocol):
-    """One partition."""
+    """One partition of a dead-letter topic."""
 
     async def append(self, batch: bytes) -> None:
         """Returns when the batch is committed; raises `NotWritten`."""
         ...
 
     async def bounds(self) -> tuple[int, int]:
-        """The first offset, and the one behind the last; raises `NotWritten`."""
+        """The log start offset and the end offset; raises `NotWritten`."""
         ...
 
     async def read(self, offset: int) -> bytes:
-        """Whole batches from there on, as many as are handy; raises `NotWritten`."""
+        """Some whole batches from that offset on; raises `NotWritten`."""
         ...
 
 
 def letter_log(host: DlqHost, topic: str, index: int) -> DlqPartition:
-    """By who leads it now; raises `NotWritten`."""
+    """The partition at its current leader; raises `NotWritten`."""
     known = host.metadata.image.topics.get(topic)
     partition = known.partition(index) if known is not None else None
     if partition is not None and partition.leader == host.node_id:
@@ -107,7 +107,7 @@ def letter_log(host: DlqHost, topic: str, index: int) -> DlqPartition:
 
 
 class LocalDlqPartition:
-    """This broker leads it."""
+    """A partition that this broker leads."""
 
     def __init__(self, host: LocalDlqHost, leader: SoleLeader) -> None:
         self._host = host
@@ -138,7 +138,7 @@ class LocalDlqPartition:
 
 
 class RemoteDlqPartition:
-    """Another broker leads it."""
+    """A partition that another broker leads."""
 
     def __init__(self, peers: Peers, topic: str, index: int, leader_id: int) -> None:
         self._peers = peers

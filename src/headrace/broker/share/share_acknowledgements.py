@@ -30,7 +30,7 @@ from headrace.share.share_session import SessionKey, SharedPartition, ShareSessi
 if TYPE_CHECKING:
     from headrace.broker.share.share_partition_manager import SharePartitionManager
 
-MAX_MEMBER_ID_CHARS: Final = 36  # clients choose it: a UUID
+MAX_MEMBER_ID_CHARS: Final = 36  # the client chooses it: a UUID
 
 Acknowledged = dict[SharedPartition, "AcknowledgeOutcome | asyncio.Future[AcknowledgeOutcome]"]
 A = TypeVar("A", bound=Struct)
@@ -70,7 +70,7 @@ def acknowledge_partitions(
     *,
     renews: bool,
 ) -> Acknowledged:
-    """One outcome for each partition of the request, now or when it is stored."""
+    """One outcome for each partition of the request, either now or once it is stored."""
     acknowledged: Acknowledged = {}
     for topic in topics:
         for named in topic.partitions:
@@ -102,7 +102,7 @@ def add_share_leader_hints(
     leader: Callable[..., LeaderT],
     endpoint: Callable[..., EndpointT],
 ) -> list[EndpointT]:
-    """As `add_leader_hints`, for the partitions of these topics that this broker does not lead."""
+    """Like `add_leader_hints`, for partitions of these topics that this broker does not lead."""
     known = image.topics_by_id
     wrong = (
         WrongLeader(known.get(topic.topic_id), data.partition_index, data)
@@ -119,7 +119,7 @@ def when_all(
     acknowledged: Acknowledged,
     answer: Callable[[ShareRead, dict[SharedPartition, AcknowledgeOutcome]], A],
 ) -> A | asyncio.Future[Struct | None]:
-    """The response as soon as everything in it is known: often at once."""
+    """The response, once all of its parts are complete; often that is immediately."""
     waiting: list[asyncio.Future[AcknowledgeOutcome] | asyncio.Future[ShareRead]] = [
         outcome for outcome in acknowledged.values() if isinstance(outcome, asyncio.Future)
     ]
@@ -151,7 +151,7 @@ def when_all(
 
     def given_up(done: asyncio.Future[Struct | None]) -> None:
         if done.cancelled() and isinstance(reading, asyncio.Future):
-            reading.cancel()  # the client has gone; what it acknowledged is stored all the same
+            reading.cancel()  # the client has disconnected; its acknowledgements are still stored
 
     future.add_done_callback(given_up)
     for part in waiting:

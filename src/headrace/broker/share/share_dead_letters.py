@@ -1,10 +1,10 @@
 """Writes the dead letters of share groups (KIP-1191).
 
 Guarantees: a record is archived only after its dead letter is committed in the dead-letter topic,
-whichever broker leads that; what cannot be written is tried again until it can, and the reason is
-logged. Whoever finds records that wait for a letter, after a crash or another leader, looks whether
-it is there already: a letter comes once. If the group gives its dead-letter topic up, the records
-that wait are archived without one.
+whichever broker leads that topic. A failed write is retried until it succeeds, and the reason is
+logged. After a crash or a leader change, the new leader checks whether the dead letters of pending
+records exist already, so each is written once. If the group's dead-letter topic is removed from its
+configuration, pending records are archived without a dead letter.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ENABLE: Final = "errors.deadletterqueue.group.enable"
 PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-READ_BYTES: Final = 1 << 20  # of the source log at a time
+READ_BYTES: Final = 1 << 20  # read from the source log at a time
 MAX_DECOMPRESSED_BYTES: Final = 16 << 20  # of one source batch; larger ones are not copied
 
 
@@ -49,7 +49,7 @@ LONGEST_PAUSE_S: Final = 30.0
 
 
 class DeadLetterHost(DlqHost, Protocol):
-    """What the writer of dead letters needs of its broker."""
+    """What the dead-letter writer needs from the broker."""
 
     metadata: Metadata
 
@@ -58,7 +58,7 @@ class DeadLetterHost(DlqHost, Protocol):
 
 
 class DeadLetterQueueHost(DeadLetterHost, Protocol):
-    """What a queue needs of its broker."""
+    """What a queue needs from the broker."""
 
     timers: Timers
 
@@ -74,13 +74,13 @@ class DeadLetterSource(Protocol):
 
 
 class ArchivingSource(DeadLetterSource, Protocol):
-    """A share partition that archives the records whose dead letters are safe."""
+    """A share partition that archives records once their dead letters are committed."""
 
     async def archive(self, first: int, last: int) -> bool: ...
 
 
 class DeadLetterQueue:
-    """The dead letters of one share partition, written one after the other."""
+    """The dead letters of one share partition, written in order."""
 
     def __init__(self, host: DeadLetterQueueHost, live: ArchivingSource) -> None:
         self._host = host
@@ -95,7 +95,7 @@ class DeadLetterQueue:
         return self._task is not None
 
     def add(self, letters: Iterable[RejectedRecord], *, in_doubt: bool = False) -> None:
-        """`in_doubt`: they were found so, and may have been written already."""
+        """Adds records; with `in_doubt`, their dead letters may have been written already."""
         before = len(self._waiting)
         self._waiting.extend(letters)
         self._in_doubt |= in_doubt and len(self._waiting) > before
@@ -104,7 +104,7 @@ class DeadLetterQueue:
             self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """What is not written is found in the stored state by the next leader."""
+        """Stops writing; the next leader finds the pending records in the stored state."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -116,7 +116,7 @@ class DeadLetterQueue:
         if task.exception() is not None:
             log.error("dead letters are not written any more", exc_info=task.exception())
         else:
-            self.add(())  # what came after the last look
+            self.add(())  # records added since the last pass
 
     async def _run(self) -> None:
         writer = ShareDeadLetters(self._host)
@@ -142,17 +142,17 @@ class DeadLetterQueue:
             self._waiting.popleft()
             if last < letter.last:
                 self._waiting.appendleft(letter._replace(first=last + 1))
-        self._written = frozenset()  # what is given up from now on was not written before
+        self._written = frozenset()  # records rejected from now on have no dead letter yet
 
     async def _write(self, writer: ShareDeadLetters, letter: RejectedRecord) -> int:
         behind = min((at for at in self._written if at > letter.first), default=letter.last + 1)
-        self._in_doubt = True  # until the answer is here
+        self._in_doubt = True  # until the response arrives
         last = await writer.write(self._live, letter._replace(last=min(letter.last, behind - 1)))
         self._in_doubt = False
         return last
 
     async def _archive(self, first: int, last: int) -> None:
-        """Until it is stored: the letter must not be written again."""
+        """Retries until the change is stored: the dead letter must not be written again."""
         pause_s = FIRST_PAUSE_S
         while not await self._live.archive(first, last):
             await self._pause(pause_s)
@@ -170,7 +170,7 @@ class DeadLetterQueue:
 
 
 def _known(letter: RejectedRecord, written: frozenset[int]) -> int | None:
-    """The last of its first offsets that are written; None if the first one is not."""
+    """The last of the leading offsets that are written; None if the first one is not."""
     last = letter.first - 1
     while last < letter.last and last + 1 in written:
         last += 1
@@ -178,15 +178,15 @@ def _known(letter: RejectedRecord, written: frozenset[int]) -> int | None:
 
 
 class ShareDeadLetters:
-    """The way from a share partition to the dead-letter topic of its group."""
+    """Writes records of share partitions to the dead-letter topics of their groups."""
 
     def __init__(self, host: DeadLetterHost) -> None:
         self._host = host
 
     async def write(self, live: DeadLetterSource, letter: RejectedRecord) -> int:
-        """Writes as many of the letters as fit in one batch; the offset of the last one.
+        """Writes as many dead letters as fit in one batch; returns the offset of the last one.
 
-        Returns when they are safe, or not wanted any more; raises NotWritten.
+        Returns once they are committed or no longer wanted; raises NotWritten.
         """
         name = live.config.share_dead_letter_topic
         if not name:
@@ -204,7 +204,7 @@ class ShareDeadLetters:
         return last
 
     async def written(self, live: DeadLetterSource) -> frozenset[int]:
-        """The offsets of the letters that this share partition wrote last; raises NotWritten."""
+        """The offsets of this share partition's last dead letters; raises NotWritten."""
         name = live.config.share_dead_letter_topic
         if not name or name not in self._host.metadata.image.topics:
             return frozenset()
@@ -236,7 +236,7 @@ class ShareDeadLetters:
             raise NotWritten(f"dead-letter topic {name} was not created: {error.message}")
 
     def _originals(self, live: DeadLetterSource, letter: RejectedRecord) -> dict[int, Original]:
-        """The next records themselves, as far as the group wants them and the log has them."""
+        """The next original records, if the group wants them and the log still has them."""
         if not live.config.share_dead_letter_copies:
             return {}
         found: dict[int, Original] = {}

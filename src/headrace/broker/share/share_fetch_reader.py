@@ -1,8 +1,8 @@
-"""Reading partitions for one share fetch: what is free is acquired, within the request's limits.
+"""Reads partitions for one share fetch and acquires the available records.
 
-Guarantees: nothing at or past the reader's bound (high watermark, or last stable offset under
-`share.isolation.level=read_committed`) is handed out; only the acquired batches are sent; a
-partition's error never touches the others.
+Guarantees: no record at or past the reader's bound (high watermark, or last stable offset under
+`share.isolation.level=read_committed`) is returned. Only acquired batches are sent. An error of one
+partition does not affect the others.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from headrace.storage.errors import StorageError
 
 @dataclass(frozen=True, slots=True)
 class ShareWant:
-    """What one request asks for."""
+    """The limits and partitions of one request."""
 
     member: str
     take: BatchLimit
@@ -37,7 +37,7 @@ class ShareWant:
 
 @dataclass(slots=True)
 class SharedRecords:
-    """What a member gets of one partition."""
+    """The records that a member gets from one partition."""
 
     records: memoryview
     acquired: list[Acquired]
@@ -53,7 +53,7 @@ class ShareRead:
 
 @dataclass(slots=True)
 class _Look:
-    """A partition that has something free, and what its log has there."""
+    """A partition with available records, and the records that its log has there."""
 
     partition: SharedPartition
     live: SharePartitionRunner
@@ -66,9 +66,9 @@ class _Look:
 def read_shares(
     lives: dict[SharedPartition, SharePartitionRunner], want: ShareWant, *, force: bool
 ) -> ShareRead | None:
-    """Acquires and reads. None if there is less than the reader wants to wait for, unless `force`.
+    """Acquires and reads; None if there are too few records to answer, unless `force`.
 
-    An error is worth an answer at once.
+    An error is answered immediately.
     """
     while True:
         read = ShareRead()
@@ -81,7 +81,7 @@ def read_shares(
             return read
         if not moved:
             return read if force else None
-        # Everything that was read belongs to aborted transactions: what comes after it?
+        # Everything that was read belongs to aborted transactions, so read further.
 
 
 def _look(
@@ -92,7 +92,7 @@ def _look(
         return None
     window = live.window
     if window is None:
-        return None  # it is loading
+        return None  # still loading
     leader = live.leader
     try:
         window.move_start(leader.log.log_start_offset)
@@ -107,7 +107,7 @@ def _look(
 
 
 def _read_logs(looks: list[_Look], want: ShareWant, read: ShareRead) -> int:
-    """Reads an equal share of `max_bytes` of each log, so that none starves the others."""
+    """Reads an equal share of `max_bytes` from each log, so that none starves the others."""
     total = 0
     for look in looks:
         try:
@@ -126,7 +126,7 @@ def _read_logs(looks: list[_Look], want: ShareWant, read: ShareRead) -> int:
 
 
 def _acquire(looks: list[_Look], want: ShareWant, read: ShareRead) -> bool:
-    """Hands out what was read; True if some window moved on, with or without a record for us."""
+    """Acquires the records that were read; True if a window moved, even without new records."""
     left = want.take.max_records
     moved = False
     for look in looks:

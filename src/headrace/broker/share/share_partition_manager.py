@@ -21,13 +21,13 @@ from headrace.share.share_session import SessionKey, SharedPartition, ShareSessi
 
 
 class SharePartitionManagerHost(SharePartitionHost, Protocol):
-    """What share groups need of their broker."""
+    """What share groups need from the broker."""
 
     stopping: bool
 
 
 class SharePartitionManager:
-    """Finds share partitions, reads them, and cleans up behind members that leave."""
+    """Finds and reads share partitions, and releases the records of members that leave."""
 
     def __init__(self, host: SharePartitionManagerHost) -> None:
         self.sessions = ShareSessions()
@@ -40,7 +40,7 @@ class SharePartitionManager:
     def find(
         self, group_id: str, partition: SharedPartition
     ) -> SharePartitionRunner | AcknowledgeOutcome:
-        """The share partition, which may still be loading, or why there is none."""
+        """The share partition, which may still be loading, or the error."""
         topic_id, index = partition
         key = SharePartitionKey(group_id, topic_id, index)
         live = self._live.get(key)
@@ -61,7 +61,7 @@ class SharePartitionManager:
     def known(
         self, group_id: str, partition: SharedPartition
     ) -> SharePartitionRunner | AcknowledgeOutcome:
-        """As `find`, but what nobody reads from has nothing to be acknowledged."""
+        """Like `find`, but never creates the share partition: without readers it has no locks."""
         live = self._live.get(SharePartitionKey(group_id, *partition))
         if live is not None:
             return live
@@ -81,7 +81,7 @@ class SharePartitionManager:
     def fetch(
         self, group_id: str, partitions: Iterable[SharedPartition], want: ShareWant
     ) -> ShareRead | asyncio.Future[ShareRead]:
-        """Records for a member, at once or when there are some."""
+        """Returns records to a member, immediately or once some are available."""
         lives: dict[SharedPartition, SharePartitionRunner] = {}
         failed: dict[SharedPartition, AcknowledgeOutcome] = {}
         for partition in partitions:
@@ -105,7 +105,7 @@ class SharePartitionManager:
     # --- members --------------------------------------------------------------------------------
 
     def bind(self, connection: Connection, key: SessionKey) -> None:
-        """The session lives as long as the connection that opened it."""
+        """Ends the session when the connection that opened it closes."""
         session = self.sessions.find(key)
 
         def lost() -> None:
@@ -115,28 +115,28 @@ class SharePartitionManager:
         connection.on_close(key, lost)
 
     def close_session(self, key: SessionKey) -> None:
-        """The member has gone: what it holds goes to others."""
+        """Releases the records of a member that has left."""
         if self.sessions.close(key) is None:
             return
         for live in self._of_group(key.group_id):
             live.release(key.member_id)
         if not self.sessions.has_group(key.group_id):
             for live in self._of_group(key.group_id):
-                if not live.is_busy:  # else its dead letters would be written twice
+                if not live.is_busy:  # otherwise its dead letters would be written twice
                     live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def forget_group(self, group_id: str) -> None:
-        """Whoever reads next loads the stored state: somebody is changing it."""
+        """Unloads the group's partitions: their stored state changes, so the next read reloads."""
         for live in self._of_group(group_id):
             live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def _of_group(self, group_id: str) -> list[SharePartitionRunner]:
         return [live for live in self._live.values() if live.key.group_id == group_id]
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- shutdown -------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Answers everyone who waits."""
+        """Answers every waiting fetch."""
         for delayed in tuple(self._delayed):
             delayed.finish()
         for live in tuple(self._live.values()):

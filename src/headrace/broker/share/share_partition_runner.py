@@ -1,9 +1,9 @@
-"""A share partition at work: its window, its stored state, its locks' timer, and who waits for it.
+"""Runs one share partition: its window, stored state, lock timer and waiting fetches.
 
 Guarantees: an acknowledgement is answered after its change is stored, or with the reason why it
-is not; a lock ends on time without anybody asking; whoever waits for records is woken when some
-become free. A leader that was fenced, or whose topic is gone, stops at once: its next reader
-loads the state anew.
+could not be stored. A lock expires on time. A waiting fetch is woken when records become available.
+A leader that is fenced, or whose topic is deleted, stops at once; the next reader loads the state
+again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _END: Final = (
 
 
 class AcknowledgeOutcome(NamedTuple):
-    """What a client is told about one partition."""
+    """The result of an acknowledgement for one partition."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -65,17 +65,17 @@ class ShareGroupConfigs(Protocol):
 
 
 class SharePartitionHost(ShareStateHost, DeadLetterQueueHost, Protocol):
-    """What share partitions need of their broker."""
+    """What share partitions need from the broker."""
 
     @property
     def coordinators(self) -> ShareGroupConfigs: ...
 
 
 class ShareWaiter(Protocol):
-    """A fetch that waits for free records."""
+    """A fetch that waits for available records."""
 
     def changed(self) -> None:
-        """There may be some now, or never again: look."""
+        """Records may be available, or the partition has stopped."""
         ...
 
 
@@ -100,7 +100,7 @@ class SharePartitionRunner:
         self._state_epoch = 0
         self._timer: Timer | None = None
         self._timer_at_ms = 0
-        self._waiters: dict[ShareWaiter, None] = {}  # in the order in which they came
+        self._waiters: dict[ShareWaiter, None] = {}  # in arrival order
         self._letters = DeadLetterQueue(host, self)
         leader.watch(self)
 
@@ -119,17 +119,17 @@ class SharePartitionRunner:
         )
 
     def now_ms(self) -> int:
-        """Locks are measured on the clock that never jumps."""
+        """The monotonic time in milliseconds, which locks use."""
         return int(self._host.clock.monotonic() * 1000)
 
     # --- loading --------------------------------------------------------------------------------
 
     def load(self, attempt: int = 0) -> None:
-        """Reads the stored state; a coordinator that is not there yet is asked again."""
+        """Reads the stored state; retries while the coordinator is unavailable."""
         reading = self._states.read(self.key, self.leader.epoch)
 
         def read(done: asyncio.Future[ReadState]) -> None:
-            # Asked for even if nobody waits for it any more, or asyncio reports it as lost.
+            # Reads the exception even if no fetch waits, or asyncio reports it as never retrieved.
             error = None if done.cancelled() else done.exception()
             if self.failure is not None or done.cancelled():
                 return
@@ -159,7 +159,7 @@ class SharePartitionRunner:
         self._changed()
 
     def _first_offset(self) -> int:
-        """As `share.auto.offset.reset` says."""
+        """The first offset according to `share.auto.offset.reset`."""
         strategy = self.config.share_auto_offset_reset
         stored = self.leader.log
         if strategy == EARLIEST:
@@ -176,7 +176,7 @@ class SharePartitionRunner:
     def acknowledge(
         self, member: str, acknowledgements: Sequence[Acknowledgement]
     ) -> AcknowledgeOutcome | asyncio.Future[AcknowledgeOutcome]:
-        """Stores what the member says about its records."""
+        """Stores the member's acknowledgements."""
         if self.window is None:
             return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
@@ -189,7 +189,7 @@ class SharePartitionRunner:
         return self._store(write)
 
     def release(self, member: str) -> None:
-        """The member has gone."""
+        """Releases the records of a member that has left."""
         write = self.window.release(member) if self.window is not None else None
         if write is not None:
             self._store(write)
@@ -206,7 +206,7 @@ class SharePartitionRunner:
             self.arm()
 
     def arm(self) -> None:
-        """Keeps a timer for the lock that ends next."""
+        """Sets the timer for the lock that expires next."""
         if self.window is None or self.failure is not None:
             return
         deadline_ms = self.window.next_deadline_ms()
@@ -215,7 +215,7 @@ class SharePartitionRunner:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at_ms = deadline_ms
-        # A little late rather than early: the clock's milliseconds are cut off.
+        # Slightly late rather than early: the clock's milliseconds are truncated.
         delay_s = (deadline_ms + 1) / 1000 - self._host.clock.monotonic()
         self._timer = self._host.timers.call_later(max(0.0, delay_s), self._expire)
 
@@ -227,7 +227,7 @@ class SharePartitionRunner:
         return self._letters.is_busy
 
     async def archive(self, first: int, last: int) -> bool:
-        """The dead letters of these records are safe; whether that could be stored."""
+        """Archives records whose dead letters are committed; returns whether that was stored."""
         if self.window is None or self.failure is not None:
             return True
         write = self.window.copied(first, last)
@@ -301,10 +301,10 @@ class SharePartitionRunner:
             waiter.changed()
 
     def advanced(self, size_bytes: int) -> None:
-        """New records are the waiters' own business."""
+        """Does nothing: waiting fetches listen for new records themselves."""
 
     def interrupted(self) -> None:
-        """The log's start has moved, or the topic is gone."""
+        """Handles a moved log start, lost leadership or a deleted topic."""
         if self.leader.closed:
             moved = self.key.topic_id in self._host.metadata.image.topics_by_id
             self.end(
@@ -319,7 +319,7 @@ class SharePartitionRunner:
             self._changed()
 
     def end(self, outcome: AcknowledgeOutcome) -> None:
-        """Nothing is handed out or taken back here any more."""
+        """Stops this share partition: no more records are returned or acknowledged."""
         if self.failure is not None:
             return
         self.failure = outcome
@@ -337,7 +337,7 @@ def _is_away(error: BaseException) -> bool:
 
 
 def _outcome_of(error: BaseException) -> AcknowledgeOutcome:
-    """What a member sees of an error of the coordinator."""
+    """The outcome that a member gets for a coordinator error."""
     if not isinstance(error, CoordinatorError):
         return AcknowledgeOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
     if error.code in COORDINATOR_AWAY:

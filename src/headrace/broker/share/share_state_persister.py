@@ -1,8 +1,8 @@
-"""The stored state of share partitions, wherever the broker is that keeps it.
+"""The stored state of share partitions, on this broker or another.
 
-Every call is one turn in the shard of the partition's key: on this broker, or by a request to the
-one that leads the shard's partition. Errors are `CoordinatorError`s in both cases; a broker that is
-not reached counts as a coordinator that is away.
+Every call runs once in the shard of the partition's key, either on this broker or through a request
+to the leader of the shard's partition. Errors are `CoordinatorError`s in both cases. An unreachable
+broker counts as an unavailable coordinator.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REQUEST_TIMEOUT_S: Final = 10.0
 
 
 class _Result(Protocol):
-    """What every answer says of a partition."""
+    """The fields that every partition result has."""
 
     @property
     def error_code(self) -> int: ...
@@ -60,7 +60,7 @@ class _Topic(Protocol[P_co]):
 
 
 class ShareStateCoordinator(Protocol):
-    """Keeps the stored state of share partitions, by their keys."""
+    """Stores the state of share partitions by key."""
 
     def elsewhere(self, key: str) -> int | None: ...
 
@@ -77,7 +77,7 @@ class ShareStateCoordinator(Protocol):
 
 
 class ShareStateHost(Protocol):
-    """What stored state needs of its broker."""
+    """What the persister needs from the broker."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -89,7 +89,7 @@ class ShareStateHost(Protocol):
 
 
 class ShareStatePersister:
-    """Starts, reads, writes and ends stored state."""
+    """Initializes, reads, writes and deletes stored state."""
 
     def __init__(self, host: ShareStateHost) -> None:
         self._host = host
@@ -143,7 +143,7 @@ class ShareStatePersister:
         change: StateChange,
         refuse: Callable[[CoordinatorError], bool],
     ) -> bool | asyncio.Future[bool]:
-        """The answer at once if it is there; errors become answers through `refuse`."""
+        """The result immediately if it is available; `refuse` converts errors to results."""
         coordinator = self._host.share_state
         host = coordinator.elsewhere(key.coordinator_key)
         if host is None:
@@ -231,7 +231,7 @@ class ShareStatePersister:
 
     async def _ask(self, host: int, request: Struct, answer: type[A]) -> A:
         peers = self._host.peers
-        assert peers is not None  # somebody else leads the shard's partition
+        assert peers is not None  # another broker leads the shard's partition
         try:
             return await peers.request(host, request, answer, timeout_s=REQUEST_TIMEOUT_S)
         except ClientError as error:
@@ -239,7 +239,7 @@ class ShareStatePersister:
 
 
 def _only(results: Sequence[_Topic[P]]) -> P:
-    """The one partition that was asked about; raises its error."""
+    """The result of the only partition in the response; raises its error."""
     partitions = [one for topic in results for one in topic.partitions]
     if not partitions:
         raise CoordinatorError(ErrorCode.UNKNOWN_SERVER_ERROR, "an answer without the partition")

@@ -1,4 +1,4 @@
-"""Requests to the coordinator of share state: each partition is one turn in its own shard."""
+"""Requests to the share coordinator: each partition is handled in its own shard."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NamedTopic(Protocol[P_co]):
 
 
 class PartitionResult(Protocol):
-    """What every answer says of a partition."""
+    """The fields that every partition result has."""
 
     partition: int
     error_code: int
@@ -55,10 +55,9 @@ async def each_topic(
     result: Callable[[], T],
     fill: Callable[[T, R], None] | None = None,
 ) -> list[tuple[bytes, list[T]]]:
-    """The results of each topic, in the order of the request; none for a request without a group.
+    """The results of each topic in request order; none for a request without a group.
 
-    `fill` puts what the turn has answered into the result; a turn that was refused puts its error
-    there.
+    `fill` copies the shard's answer to the result. If the shard refuses, the result gets its error.
     """
     if not group_id:
         return []
