@@ -53,8 +53,8 @@ class CrashingFiles(MemoryFileSystem):
         self.crashes: list[MemoryFileSystem] | None = None
         self._rng = Random(seed)
 
-    def _done(self) -> None:
-        super()._done()
+    def _end_change(self) -> None:
+        super()._end_change()
         if self.crashes is not None:
             for luck in (None, Everything(), *[self._rng] * self._draws):
                 self.crashes.append(self.after_power_loss(luck))
