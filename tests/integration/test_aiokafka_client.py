@@ -23,7 +23,7 @@ def run(work: Coroutine[object, object, T]) -> T:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
+def test_produced_records_are_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
     async def work() -> None:
         values = [f"value {number}".encode() * 10 for number in range(200)]
         async with AIOKafkaProducer(

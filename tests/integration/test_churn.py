@@ -78,7 +78,7 @@ def _fetch(wire: Wire, name: str) -> int:
     return answer.responses[0].partitions[0].error_code
 
 
-def test_topics_that_come_and_go_disturb_nobody(spawn: Spawn) -> None:
+def test_creating_and_deleting_topics_does_not_disturb_other_clients(spawn: Spawn) -> None:
     broker = spawn()
     actions = [_create, _create, _delete, _produce, _produce, _fetch, _fetch, _fetch]
     with Wire(broker.bootstrap_servers) as steady:

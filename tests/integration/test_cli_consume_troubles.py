@@ -29,7 +29,7 @@ def cli(broker: Broker, tmp_path: Path) -> Cli:
     return Cli(broker.bootstrap_servers, tmp_path)
 
 
-def test_a_group_that_cannot_be_joined_ends_with_the_brokers_error(tmp_path: Path) -> None:
+def test_a_failed_group_join_reports_the_brokers_error(tmp_path: Path) -> None:
     disk = FullFiles()
     with Broker(world=Environment(files=disk)) as broker:
         cli = Cli(broker.bootstrap_servers, tmp_path)
@@ -44,7 +44,7 @@ def test_a_group_that_cannot_be_joined_ends_with_the_brokers_error(tmp_path: Pat
     assert "last broker error: NOT_COORDINATOR (Not coordinator)" in ended.stderr
 
 
-def test_offsets_that_cannot_be_committed_are_reported_within_the_timeout(
+def test_a_failed_offset_commit_is_reported_within_the_timeout(
     tmp_path: Path,
 ) -> None:
     disk = FullFiles()
@@ -97,7 +97,7 @@ class Tail:
 
 
 @pytest.mark.parametrize("group", [(), ("-g", "g")], ids=["alone", "in a group"])
-def test_a_topic_that_is_created_again_is_read_from_its_beginning(
+def test_a_recreated_topic_is_read_from_its_beginning(
     broker: Broker, cli: Cli, tmp_path: Path, group: tuple[str, ...]
 ) -> None:
     """The new topic's first records have offsets that the old topic had too."""

@@ -26,7 +26,7 @@ def cli(bootstrap: str, tmp_path: Path) -> Cli:
     return Cli(bootstrap, tmp_path)
 
 
-def test_lines_go_in_and_come_out(cli: Cli, topic: str) -> None:
+def test_produced_lines_are_consumed(cli: Cli, topic: str) -> None:
     assert cli.ok("produce", topic, stdin="a\nb\nc\n") == (
         f"wrote 3 records to {topic}: partition 0 at 0-2\n"
     )

@@ -33,7 +33,7 @@ class JumpingClock(SystemClock):
         return super().wall_ms() + self.ahead_ms
 
 
-def test_nothing_is_deleted_at_the_first_look_after_a_jump() -> None:
+def test_nothing_is_deleted_at_the_first_check_after_a_clock_jump() -> None:
     clock = JumpingClock()
     with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "kept", 1, {"retention.ms": HOUR_MS})
@@ -58,7 +58,7 @@ def test_nothing_is_deleted_at_the_first_look_after_a_jump() -> None:
         assert start_after_a_look() == 1
 
 
-def test_time_that_really_passes_is_no_jump() -> None:
+def test_elapsed_time_is_not_treated_as_a_clock_jump() -> None:
     clock = JumpingClock()
     with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "aged", 1, {"retention.ms": HOUR_MS})
@@ -74,7 +74,7 @@ def test_time_that_really_passes_is_no_jump() -> None:
         assert log.log_start_offset == 1
 
 
-def test_committed_offsets_outlive_a_clock_that_was_wrong_for_a_while(
+def test_committed_offsets_survive_a_temporarily_wrong_clock(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of a group without members: they are all that tells where it has come to."""
@@ -95,7 +95,7 @@ def test_committed_offsets_outlive_a_clock_that_was_wrong_for_a_while(
             consumer.close()
 
 
-def test_producers_are_not_forgotten_at_the_first_look_after_a_jump() -> None:
+def test_producers_do_not_expire_at_the_first_check_after_a_clock_jump() -> None:
     clock = JumpingClock()
     with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "t", 1)

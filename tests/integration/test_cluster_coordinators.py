@@ -99,7 +99,7 @@ def host(members: Members, find: Callable[[int], Coordinator[Shard]], key: str) 
     return find(next(iter(members.brokers))).host_of(key)
 
 
-def test_a_group_goes_on_where_it_was_after_its_coordinator_died(tmp_path: Path) -> None:
+def test_a_group_resumes_after_its_coordinator_fails(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=INTERNAL) as members:
             servers = bootstrap(members)
@@ -119,7 +119,7 @@ def test_a_group_goes_on_where_it_was_after_its_coordinator_died(tmp_path: Path)
     run(test())
 
 
-def test_a_transaction_spans_brokers_and_survives_its_coordinator(tmp_path: Path) -> None:
+def test_a_transaction_spans_brokers_and_survives_a_coordinator_failure(tmp_path: Path) -> None:
     """Records on all brokers and a group's offsets, committed by a coordinator that took over."""
 
     async def test() -> None:
@@ -160,7 +160,7 @@ def _commit(producer: Producer) -> None:
             assert error.args[0].retriable(), error
 
 
-def test_offsets_in_a_transaction_count_when_it_commits(tmp_path: Path) -> None:
+def test_transactional_offsets_are_visible_after_the_commit(tmp_path: Path) -> None:
     """The group's coordinator asks the transaction's, which may be another broker."""
 
     async def test() -> None:
@@ -197,7 +197,7 @@ def _copy(servers: str, topic: str, group: str, number: int) -> None:
         consumer.close()
 
 
-def test_a_share_group_reads_on_when_a_broker_dies(tmp_path: Path) -> None:
+def test_a_share_group_continues_after_a_broker_fails(tmp_path: Path) -> None:
     """Its records, its state and its members' sessions are on three brokers; one goes."""
 
     async def test() -> None:

@@ -162,7 +162,7 @@ def test_members_share_the_partitions_as_they_come_and_go(
     until(members, shared(members, topic, 6), "two members share them again")
 
 
-def test_a_group_goes_on_where_it_has_committed(
+def test_a_group_resumes_from_its_committed_offsets(
     bootstrap: str, enter: Enter, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2)

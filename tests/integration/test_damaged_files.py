@@ -85,7 +85,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_everything_is_served_after_a_crash_with(damage: str, broker: BrokerProcess) -> None:
+def test_all_records_are_served_after_a_crash_with(damage: str, broker: BrokerProcess) -> None:
     broker.kill()
     DAMAGES[damage](broker.data)
     broker.start()
@@ -96,7 +96,7 @@ def test_everything_is_served_after_a_crash_with(damage: str, broker: BrokerProc
         assert produce(wire, "t", _numbered(RECORDS)).base_offset == RECORDS
 
 
-def test_a_torn_batch_is_cut_after_a_crash(broker: BrokerProcess) -> None:
+def test_a_torn_batch_is_truncated_after_a_crash(broker: BrokerProcess) -> None:
     broker.kill()
     last = _files(broker.data, "t-0/*.log")[-1]
     os.truncate(last, last.stat().st_size - 100)
@@ -106,7 +106,7 @@ def test_a_torn_batch_is_cut_after_a_crash(broker: BrokerProcess) -> None:
         assert produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1
 
 
-def test_a_torn_batch_after_a_clean_stop_is_not_cut_in_silence(broker: BrokerProcess) -> None:
+def test_a_torn_batch_after_a_clean_stop_is_reported(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
     last = _files(broker.data, "t-0/*.log")[-1]
     os.truncate(last, last.stat().st_size - 100)

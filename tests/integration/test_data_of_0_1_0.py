@@ -183,7 +183,7 @@ def test_every_record_is_read_back(old: OldBroker) -> None:
         assert old.records("orders", partition) == expected
 
 
-def test_an_idempotent_producer_goes_on_with_its_sequence(old: OldBroker) -> None:
+def test_an_idempotent_producer_continues_its_sequence(old: OldBroker) -> None:
     """The next batch is taken, a repeated one is recognised, a gap is refused."""
     last = read_header(whole_batches(fetch(old.wire, fetch_request("orders", 16)).records)[-1])
     assert last.base_sequence == 16
@@ -207,7 +207,7 @@ def test_an_idempotent_producer_goes_on_with_its_sequence(old: OldBroker) -> Non
     assert len(old.records("orders")) == 24
 
 
-def test_committed_and_aborted_transactions_are_what_they_were(old: OldBroker) -> None:
+def test_committed_and_aborted_transactions_keep_their_outcome(old: OldBroker) -> None:
     assert read_committed(old.wire, "ledger") == [b"committed-1", b"committed-2"]
     assert read_committed(old.wire, "ledger", partition=1) == [b"committed-3"]
     values = [record.value for record in old.records("ledger")]
@@ -219,7 +219,7 @@ def test_committed_and_aborted_transactions_are_what_they_were(old: OldBroker) -
     assert states == {"committed": "CompleteCommit", "aborted": "CompleteAbort", "open": "Ongoing"}
 
 
-def test_an_open_transaction_goes_on_and_commits(old: OldBroker) -> None:
+def test_an_open_transaction_continues_and_commits(old: OldBroker) -> None:
     wait_for_coordinator(old.wire, "txn-readers")
     producer = old.producer("txn-open")
     producer.sequences[("ledger", 0)] = 1
@@ -293,7 +293,7 @@ def test_settings_are_kept(old: OldBroker) -> None:
     assert group["share.auto.offset.reset"] == "earliest"
 
 
-def test_groups_have_their_offsets(old: OldBroker) -> None:
+def test_groups_keep_their_offsets(old: OldBroker) -> None:
     assert old.committed("simple-readers") == {2: (9, "")}
     assert old.committed("classic-readers") == {0: (5, "noted"), 1: (6, "noted")}
     assert old.committed("consumer-readers") == {0: (11, ""), 2: (12, "")}
@@ -319,7 +319,7 @@ def test_a_member_of_a_consumer_group_stays_a_member(old: OldBroker) -> None:
     assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, 2)
 
 
-def test_a_share_group_gets_what_was_not_done(old: OldBroker) -> None:
+def test_a_share_group_receives_unacknowledged_records(old: OldBroker) -> None:
     """Accepted and rejected records do not come again; a released one counts its delivery, and a
     clean stop has released those that were not acknowledged."""
     group = "share-workers"
@@ -355,7 +355,7 @@ def test_a_move_between_log_directories_is_finished(old: OldBroker) -> None:
     assert [each.value for each in old.records("moving")] == values
 
 
-def test_todays_broker_opens_it_a_second_time(old: OldBroker) -> None:
+def test_the_current_broker_reopens_the_directories(old: OldBroker) -> None:
     """What today's code wrote on top is as good as what was there."""
     assert produce(old.wire, "orders", batch(b"today")).base_offset == 20
     old.wire.close()

@@ -57,7 +57,7 @@ def test_every_version_of_every_api_survives(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_a_body_that_ends_too_early_ends_the_connection(
+def test_a_truncated_body_closes_the_connection(
     spec: ApiSpec, connect: Callable[[], Wire], healthy: Callable[[], None]
 ) -> None:
     version = spec.max_version
@@ -77,7 +77,7 @@ def test_a_body_that_ends_too_early_ends_the_connection(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_counts_that_the_body_cannot_hold_end_the_connection(
+def test_counts_larger_than_the_body_close_the_connection(
     spec: ApiSpec, connect: Callable[[], Wire], healthy: Callable[[], None]
 ) -> None:
     version = spec.max_version
@@ -94,7 +94,7 @@ def test_counts_that_the_body_cannot_hold_end_the_connection(
 
 
 @pytest.mark.parametrize("count", [20_000_000, 2**31 - 1])
-def test_a_claim_of_millions_of_tagged_fields_ends_the_connection(
+def test_a_count_of_millions_of_tagged_fields_closes_the_connection(
     count: int, connect: Callable[[], Wire], healthy: Callable[[], None]
 ) -> None:
     head = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 1, -1)

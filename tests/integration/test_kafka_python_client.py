@@ -50,7 +50,7 @@ def consumed(bootstrap: str, topic: str, count: int, partitions: int = 1) -> lis
 
 # Its other codecs need libraries that it does not bring along.
 @pytest.mark.parametrize("codec", [None, "gzip"])
-def test_what_is_produced_is_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
+def test_produced_records_are_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5)
     values = [f"value {number}".encode() * 10 for number in range(200)]
     sent = [producer.send(topic, value) for value in values]
@@ -60,7 +60,7 @@ def test_what_is_produced_is_consumed(bootstrap: str, topic: str, codec: str | N
     assert [message.value for message in consumed(bootstrap, topic, 200)] == values  # type: ignore[attr-defined]
 
 
-def test_keys_land_where_java_puts_them(bootstrap: str, make_topic: MakeTopic) -> None:
+def test_keys_map_to_the_same_partitions_as_in_java(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(5)
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(50):

@@ -127,7 +127,7 @@ def test_a_kcat_that_is_producing_when_the_leader_dies_loses_and_repeats_nothing
     assert read.splitlines() == LINES
 
 
-def test_a_group_goes_on_where_it_was_after_its_coordinator_died(cluster: Cluster) -> None:
+def test_a_group_resumes_after_its_coordinator_fails(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     group = ("-G", f"{topic}-group", "-X", "auto.offset.reset=earliest", "-e", "-q", topic)
     kcat(cluster.bootstrap_servers, "-P", "-t", topic, stdin="a\nb\n")

@@ -111,7 +111,7 @@ def written(
     return Written(open_letters, topic, f"p-{source}.dead-letters")
 
 
-def test_what_was_committed_is_known_after_the_group_is_forgotten(
+def test_committed_batches_are_recognized_after_the_group_has_expired(
     helper: Headrace, source: str, written: Written
 ) -> None:
     first = written.open()
@@ -131,7 +131,7 @@ def test_what_was_committed_is_known_after_the_group_is_forgotten(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_run_that_was_killed_around_its_commit_is_understood_after_a_long_rest(
+def test_a_run_killed_near_its_commit_is_recovered_after_a_long_pause(
     helper: Headrace,
     source: str,
     written: Written,
@@ -165,7 +165,7 @@ def test_a_run_that_was_killed_around_its_commit_is_understood_after_a_long_rest
     assert len(helper.consume(written.topic, read_committed=True)) == count
 
 
-def test_records_that_are_gone_cannot_tell_and_stop_the_pipeline(
+def test_a_pipeline_stops_when_the_records_it_needs_are_deleted(
     helper: Headrace, written: Written
 ) -> None:
     first = written.open()
@@ -178,7 +178,7 @@ def test_records_that_are_gone_cannot_tell_and_stop_the_pipeline(
         helper._call(lambda client: was_committed(client, 12345, starts, 30))
 
 
-def test_a_pipeline_that_begins_anew_forgets_its_journal(
+def test_a_reset_pipeline_discards_its_journal(
     helper: Headrace, source: str, tmp_path: Path
 ) -> None:
     settings = ProducerSettings(helper.bootstrap_servers)

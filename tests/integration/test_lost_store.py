@@ -58,7 +58,7 @@ def test_brokers_that_find_an_empty_store_keep_their_topics(
     run(test())
 
 
-def test_nobody_takes_part_in_older_metadata_than_its_own(
+def test_a_broker_does_not_join_with_older_metadata_than_its_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A backup of ZooKeeper, from before the topic was made."""
@@ -87,7 +87,7 @@ def test_nobody_takes_part_in_older_metadata_than_its_own(
     run(test())
 
 
-def test_a_controller_stops_though_its_store_does_not_answer_any_more(tmp_path: Path) -> None:
+def test_a_controller_stops_when_its_store_does_not_respond(tmp_path: Path) -> None:
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 

@@ -38,7 +38,7 @@ MB = 1_000_000
     [("none", 300, 1 * MB, 4 * MB, 80 * MB), ("zstd", 60, 10 * MB, 16 * MB, 320 * MB)],
     ids=["a long backlog", "little that unpacks to much"],
 )
-def test_a_reader_holds_a_few_fetches_and_not_the_backlog(
+def test_a_reader_keeps_a_few_fetches_in_memory_not_the_backlog(
     codec: str,
     records: int,
     value_bytes: int,

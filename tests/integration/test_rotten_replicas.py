@@ -183,7 +183,9 @@ async def all_alike(
 
 
 @pytest.mark.parametrize("damage", [flip, shorten])
-def test_a_running_leader_that_reads_damage_is_copied_again(damage: Damage, tmp_path: Path) -> None:
+def test_a_running_leader_that_reads_damaged_data_is_copied_again(
+    damage: Damage, tmp_path: Path
+) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
             await create(members)
@@ -202,7 +204,7 @@ def test_a_running_leader_that_reads_damage_is_copied_again(damage: Damage, tmp_
 DAMAGED = 26 + 500_000 // len(batch(VALUES[0]))  # the offset that `flip` hits
 
 
-def test_a_damaged_leader_whose_successor_dies_first_serves_what_holds(tmp_path: Path) -> None:
+def test_a_damaged_leader_whose_successor_fails_serves_its_intact_data(tmp_path: Path) -> None:
     """It was about to resign. When the other is back, that one leads, and it is copied again."""
 
     async def test() -> None:
@@ -235,7 +237,7 @@ def test_a_damaged_leader_whose_successor_dies_first_serves_what_holds(tmp_path:
     run(test())
 
 
-def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_are_back(
+def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_return(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -259,7 +261,7 @@ def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_are_
     run(test())
 
 
-def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) -> None:
+def test_a_running_follower_that_reads_damaged_data_is_copied_again(tmp_path: Path) -> None:
     """With nothing else under way, too: it names itself to its leader again."""
 
     async def test() -> None:
@@ -308,7 +310,7 @@ class LateLine:
             sent.add_done_callback(lambda done, answer=answer: answer.set_result(done.result()))
 
 
-def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
+def test_a_late_fetch_does_not_return_a_damaged_follower_to_the_isr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would count as in sync with what is cut off by then, and might be elected."""
@@ -352,7 +354,7 @@ def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
 
 @pytest.mark.parametrize("damage", [flip, shorten, remove, remove_with_indexes, remove_first])
 @pytest.mark.parametrize("id_", [1, 3])
-def test_what_a_stopped_replica_lost_is_copied_again(
+def test_data_lost_by_a_stopped_replica_is_copied_again(
     id_: int, damage: Damage, tmp_path: Path
 ) -> None:
     """Whether it leads when it is back or not."""
@@ -377,7 +379,7 @@ def test_what_a_stopped_replica_lost_is_copied_again(
 
 
 @pytest.mark.parametrize("damage", [remove, remove_with_indexes])
-def test_what_a_killed_replica_lost_is_copied_again(damage: Damage, tmp_path: Path) -> None:
+def test_data_lost_by_a_killed_replica_is_copied_again(damage: Damage, tmp_path: Path) -> None:
     """No list of its segments is left: their neighbours tell."""
 
     async def test() -> None:
@@ -398,7 +400,7 @@ def test_what_a_killed_replica_lost_is_copied_again(damage: Damage, tmp_path: Pa
     run(test())
 
 
-def test_a_replica_that_cannot_be_compacted_is_repaired_and_compacted_then(tmp_path: Path) -> None:
+def test_a_replica_that_cannot_be_compacted_is_repaired_and_then_compacted(tmp_path: Path) -> None:
     async def test() -> None:
         settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test says so
         async with Members(tmp_path, settings=settings) as members:
@@ -422,7 +424,7 @@ def test_a_replica_that_cannot_be_compacted_is_repaired_and_compacted_then(tmp_p
     run(test())
 
 
-def test_the_only_replica_serves_what_holds(tmp_path: Path) -> None:
+def test_a_sole_replica_serves_its_intact_data(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=1, settings={"min.insync.replicas": "1"}) as members:
             new = CreatableTopic(

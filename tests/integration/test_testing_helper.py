@@ -38,7 +38,7 @@ def headrace(broker: Broker) -> Iterator[Headrace]:
     broker.headrace.clean()
 
 
-def test_what_is_produced_is_consumed(headrace: Headrace) -> None:
+def test_produced_records_are_consumed(headrace: Headrace) -> None:
     topic = headrace.create_topic(partitions=3)
     (written,) = headrace.produce(topic, "one", key="k", headers={"h": "x"}, timestamp_ms=5000)
     (record,) = headrace.consume(topic, 1)

@@ -90,7 +90,7 @@ def test_confluent_commits_and_aborts(bootstrap: str, topic: str, new_name: NewN
     assert committed_values(bootstrap, topic, 30) == kept
 
 
-def test_confluent_fences_the_producer_before(
+def test_confluent_fences_the_earlier_producer(
     bootstrap: str, topic: str, new_name: NewName
 ) -> None:
     transactional_id = new_name()

@@ -84,19 +84,19 @@ async def _min_insync_is_lowered(tmp_path: Path, type_: int, name: str) -> None:
         assert values(members, 1)[-1] == b"acknowledged"
 
 
-def test_nobody_leads_without_what_a_lower_minimum_let_the_last_one_acknowledge(
+def test_a_replica_missing_records_acknowledged_under_a_lower_minimum_is_not_elected(
     tmp_path: Path,
 ) -> None:
     run(_min_insync_is_lowered(tmp_path, TOPIC, "orders"))
 
 
-def test_nobody_leads_without_what_a_lower_default_let_the_last_one_acknowledge(
+def test_a_replica_missing_records_acknowledged_under_a_lower_default_is_not_elected(
     tmp_path: Path,
 ) -> None:
     run(_min_insync_is_lowered(tmp_path, BROKER, WHOLE_CLUSTER))
 
 
-def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_another_misses(
+def test_a_leader_with_a_lower_local_minimum_does_not_acknowledge_unreplicated_records(
     tmp_path: Path,
 ) -> None:
     """Brokers are started one after the other with a new default: leader and controller differ."""
@@ -122,7 +122,7 @@ def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_anot
     run(test())
 
 
-def test_a_broker_with_an_empty_disk_does_not_lead_though_others_flush_what_they_acknowledge(
+def test_a_broker_with_an_empty_disk_is_not_elected_when_topics_flush_every_message(
     tmp_path: Path,
 ) -> None:
     """`flush.messages=1` saves a log from a crash, not from somebody who changes the disk."""
@@ -146,7 +146,7 @@ def test_a_broker_with_an_empty_disk_does_not_lead_though_others_flush_what_they
     run(test())
 
 
-def test_the_last_one_in_sync_does_not_lead_with_an_empty_disk_where_others_have_a_log(
+def test_the_last_in_sync_replica_is_not_elected_with_an_empty_disk_while_others_have_logs(
     tmp_path: Path,
 ) -> None:
     """What it alone had is lost with its disk. What the others have must not be cut away, too."""
