@@ -94,7 +94,9 @@ def test_a_message_over_the_limit_is_too_large(bootstrap: str, topic: str) -> No
     run(work())
 
 
-def test_the_admin_client_creates_grows_and_deletes(bootstrap: str, topic: str) -> None:
+def test_the_admin_client_creates_topics_adds_partitions_and_deletes(
+    bootstrap: str, topic: str
+) -> None:
     async def work() -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
         await admin.start()

@@ -54,7 +54,7 @@ def leave_share_group(wire: Wire, group: str, member: str) -> None:
     assert wire.call(request, ShareGroupHeartbeatResponse).error_code == 0
 
 
-def test_a_share_group_is_listed_described_moved_and_deleted(
+def test_a_share_group_is_listed_described_reset_and_deleted(
     cli: Cli, wire: Wire, topic: str, new_name: NewName
 ) -> None:
     group = new_name()

@@ -38,7 +38,7 @@ class FailingFiles(RealFileSystem):
 
 
 @pytest.mark.parametrize("failures", [1, FOR_EVER], ids=["once", "for ever"])
-def test_a_leader_whose_flush_failed_acknowledges_nothing_more_and_another_leads(
+def test_a_leader_with_a_failed_flush_stops_acknowledging_and_is_replaced(
     tmp_path: Path, failures: int
 ) -> None:
     files = FailingFiles()
@@ -64,7 +64,7 @@ def test_a_leader_whose_flush_failed_acknowledges_nothing_more_and_another_leads
 
 
 @pytest.mark.parametrize("failures", [1, FOR_EVER], ids=["once", "for ever"])
-def test_a_follower_whose_flush_failed_does_not_count_and_nobody_waits_for_it(
+def test_a_follower_with_a_failed_flush_leaves_the_isr_and_does_not_block_commits(
     tmp_path: Path, failures: int
 ) -> None:
     """Though replicas may lag for as long as they like here."""

@@ -94,7 +94,7 @@ def everybody_in_sync(members: Members) -> bool:
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_partition_goes_on_though_the_disk_of_one_replica_is_full(
+def test_a_partition_stays_writable_when_one_replicas_disk_is_full(
     role: str, tmp_path: Path
 ) -> None:
     """What was acknowledged stays, and the replica comes back when there is room."""
@@ -121,7 +121,9 @@ def test_a_partition_goes_on_though_the_disk_of_one_replica_is_full(
     run(test())
 
 
-def test_replicas_on_full_disks_stay_where_too_few_others_are_in_sync(tmp_path: Path) -> None:
+def test_replicas_on_full_disks_stay_in_the_isr_when_too_few_others_are_in_sync(
+    tmp_path: Path,
+) -> None:
     """All disks are full: nobody gives up what the last ones in sync have, and all heals."""
 
     async def test() -> None:
@@ -149,7 +151,9 @@ def test_replicas_on_full_disks_stay_where_too_few_others_are_in_sync(tmp_path: 
     run(test())
 
 
-def test_a_move_to_a_full_disk_holds_up_nobody_and_ends_when_there_is_room(tmp_path: Path) -> None:
+def test_a_move_to_a_full_disk_blocks_nothing_and_completes_when_space_is_freed(
+    tmp_path: Path,
+) -> None:
     async def test() -> None:
         full = FullFiles()
         async with Members(tmp_path, count=2, settings=TWO_IN_SYNC) as members:
@@ -180,7 +184,7 @@ def test_a_move_to_a_full_disk_holds_up_nobody_and_ends_when_there_is_room(tmp_p
     run(test())
 
 
-def test_followers_delete_what_their_leader_has_deleted(tmp_path: Path) -> None:
+def test_followers_delete_segments_deleted_by_their_leader(tmp_path: Path) -> None:
     """By its clock and sizes, not by theirs; and the files go, too."""
 
     async def test() -> None:

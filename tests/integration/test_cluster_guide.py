@@ -109,7 +109,7 @@ def test_the_first_steps_work_as_printed(follower: Follower, cluster: ClusterUp)
     assert "orders" in outputs[-1]
 
 
-def test_a_rolling_restart_loses_and_doubles_nothing(
+def test_a_rolling_restart_neither_loses_nor_duplicates_records(
     follower: Follower, cluster: ClusterUp, tmp_path: Path
 ) -> None:
     cli = Cli(cluster.bootstrap_servers, tmp_path)

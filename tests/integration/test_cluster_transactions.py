@@ -69,7 +69,7 @@ class LateMarkers:
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_transaction_may_begin_before_the_markers_of_the_last_one_are_there(
+def test_a_transaction_can_begin_before_the_previous_markers_arrive(
     tmp_path: Path, answered: bool
 ) -> None:
     """A producer goes on when its transaction is decided. The marker that arrives between its next
@@ -101,7 +101,7 @@ def test_a_transaction_may_begin_before_the_markers_of_the_last_one_are_there(
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_offsets_may_be_sent_before_the_markers_of_the_last_transaction_are_there(
+def test_offsets_can_be_sent_before_the_previous_transactions_markers_arrive(
     tmp_path: Path, answered: bool
 ) -> None:
     async def test() -> None:

@@ -179,7 +179,7 @@ def test_a_group_resumes_from_its_committed_offsets(
 
 
 @pytest.mark.slow
-def test_what_a_killed_member_had_goes_to_the_others(
+def test_the_partitions_of_a_killed_member_are_reassigned(
     bootstrap: str, group: str, enter: Enter, make_topic: MakeTopic
 ) -> None:
     set_session_timeout(bootstrap, group, 2_000)
@@ -205,7 +205,7 @@ def test_added_partitions_are_read_from_their_first_message(
     until([member], lambda: places(member) == everything(3, 5), "the new ones are read as well")
 
 
-def test_a_pattern_finds_topics_that_come_later(
+def test_a_pattern_matches_topics_created_later(
     enter: Enter, new_name: Callable[[], str], admin: AdminClient
 ) -> None:
     prefix = new_name()
@@ -219,7 +219,7 @@ def test_a_pattern_finds_topics_that_come_later(
     until([member], lambda: member.owned == both, "the second topic is found")
 
 
-def test_the_range_assignor_can_be_asked_for(enter: Enter, make_topic: MakeTopic) -> None:
+def test_the_range_assignor_can_be_selected(enter: Enter, make_topic: MakeTopic) -> None:
     topics = [make_topic(2), make_topic(2)]
     members = [enter(*topics, **{"group.remote.assignor": "range"}) for _ in range(2)]
 
@@ -232,7 +232,7 @@ def test_the_range_assignor_can_be_asked_for(enter: Enter, make_topic: MakeTopic
     until(members, co_partitioned, "each has the same partition of both topics")
 
 
-def test_a_static_member_is_back_with_what_it_had(enter: Enter, make_topic: MakeTopic) -> None:
+def test_a_static_member_returns_to_its_partitions(enter: Enter, make_topic: MakeTopic) -> None:
     topic = make_topic(4)
     static, other = enter(topic, **{"group.instance.id": "s"}), enter(topic)
     until([static, other], shared([static, other], topic, 4), "both have a share")
@@ -243,7 +243,7 @@ def test_a_static_member_is_back_with_what_it_had(enter: Enter, make_topic: Make
     assert back.owned == had
 
 
-def test_a_classic_group_is_upgraded_and_downgraded_under_its_members(
+def test_a_classic_group_is_upgraded_and_downgraded_with_live_members(
     bootstrap: str, group: str, enter: Enter, make_topic: MakeTopic, admin: AdminClient
 ) -> None:
     """A rolling upgrade, member by member, and the way back; nothing that is written is missed."""

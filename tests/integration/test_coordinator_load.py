@@ -120,7 +120,7 @@ async def longest_stall(connection: ClientConnection, done: asyncio.Event) -> fl
     return longest
 
 
-def test_two_thousand_groups_live_at_once_and_others_are_served_meanwhile(spawn: Spawn) -> None:
+def test_two_thousand_active_groups_do_not_delay_other_clients(spawn: Spawn) -> None:
     broker = spawn({"offsets.topic.num.partitions": 4, "group.initial.rebalance.delay.ms": 0})
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "t", 1)

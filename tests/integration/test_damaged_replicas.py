@@ -32,7 +32,7 @@ async def all_alike(
         await until(lambda id_=id_: values(members, id_) == expected, f"{id_} has everything")
 
 
-def test_a_damaged_follower_is_copied_again_from_where_it_holds(tmp_path: Path) -> None:
+def test_a_damaged_follower_is_copied_again_from_its_last_intact_offset(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
             await create(members)
@@ -47,7 +47,7 @@ def test_a_damaged_follower_is_copied_again_from_where_it_holds(tmp_path: Path) 
     run(test())
 
 
-def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> None:
+def test_a_damaged_leader_hands_over_to_an_intact_replica(tmp_path: Path) -> None:
     """All crashed; the first to come back is elected, and finds that its log does not hold."""
 
     def flushed(members: Members) -> bool:
@@ -85,7 +85,7 @@ def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> No
     run(test())
 
 
-def test_a_damaged_replica_that_might_be_elected_is_copied_again_as_well(tmp_path: Path) -> None:
+def test_a_damaged_replica_eligible_for_election_is_copied_again(tmp_path: Path) -> None:
     """It was the last to leave, and counts as one that misses nothing: it says that it does."""
 
     async def test() -> None:
@@ -104,7 +104,7 @@ def test_a_damaged_replica_that_might_be_elected_is_copied_again_as_well(tmp_pat
     run(test())
 
 
-def test_two_of_three_that_are_damaged_are_copied_again_from_the_third(tmp_path: Path) -> None:
+def test_two_damaged_replicas_are_copied_again_from_the_third(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:

@@ -16,7 +16,7 @@ LIMIT = 5
 
 
 @pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])
-def test_connections_past_the_limit_are_refused_and_the_others_go_on(
+def test_connections_over_the_limit_are_rejected_and_others_continue(
     spawn: Spawn, setting: str
 ) -> None:
     broker = spawn({setting: LIMIT})
@@ -48,14 +48,14 @@ def test_many_idle_connections_do_not_disturb_a_busy_one(spawn: Spawn) -> None:
         assert broker.rss_bytes() - before < 48 << 20
 
 
-def test_an_idle_connection_ends_after_its_time(spawn: Spawn) -> None:
+def test_an_idle_connection_is_closed_after_its_timeout(spawn: Spawn) -> None:
     broker = spawn({"connections.max.idle.ms": 300})
     with Wire(broker.bootstrap_servers, timeout_s=20) as wire:
         wire.ask(ApiVersionsRequest(), 0)
         assert wire.ends()
 
 
-def test_a_smaller_request_limit_is_kept(spawn: Spawn) -> None:
+def test_a_smaller_request_size_limit_is_enforced(spawn: Spawn) -> None:
     broker = spawn({"socket.request.max.bytes": 100_000})
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "small")

@@ -58,7 +58,7 @@ def filler(broker: BrokerProcess) -> Path:
     return path
 
 
-def test_a_full_disk_refuses_writes_serves_reads_and_recovers(
+def test_a_full_disk_rejects_writes_serves_reads_and_recovers(
     broker: BrokerProcess, filler: Path
 ) -> None:
     with Wire(broker.bootstrap_servers) as wire:
@@ -106,7 +106,7 @@ def _read(wire: Wire) -> list[bytes | None]:
         values += [record.value for record in found]
 
 
-def test_metadata_that_finds_no_room_is_refused_and_no_connection_is_lost(
+def test_metadata_writes_to_a_full_disk_are_rejected_without_closing_connections(
     broker: BrokerProcess, filler: Path
 ) -> None:
     with Wire(broker.bootstrap_servers) as wire:

@@ -82,7 +82,7 @@ def make_flow(tmp_path: Path, bootstrap: str, new_name: Callable[[], str]) -> Ca
     return lambda source: Flow(bootstrap, tmp_path, new_name(), source)
 
 
-def test_a_folder_of_files_has_a_lag_and_can_be_read_from_elsewhere(
+def test_a_folder_of_files_has_a_lag_and_can_be_reset(
     tmp_path: Path, make_flow: Callable[[str], Flow]
 ) -> None:
     for day, name in enumerate(("a.json", "b.json", "c.json")):
@@ -117,7 +117,7 @@ def test_a_folder_of_files_has_a_lag_and_can_be_read_from_elsewhere(
     assert "writes to a topic" in flow.refused("compact")
 
 
-def test_a_delta_tables_versions_are_counted_and_one_can_be_chosen(
+def test_a_delta_table_has_a_lag_in_versions_and_can_be_reset(
     tmp_path: Path, make_flow: Callable[[str], Flow]
 ) -> None:
     for number in range(3):

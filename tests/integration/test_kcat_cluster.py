@@ -57,7 +57,7 @@ def ids(of: list[dict[str, int]]) -> set[int]:
     return {each["id"] for each in of}
 
 
-def test_metadata_names_every_broker_and_whoever_leads_after_a_kill(cluster: Cluster) -> None:
+def test_metadata_lists_every_broker_and_the_new_leader_after_a_kill(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic(partitions=3)
     brokers, partitions = listed(cluster.bootstrap_servers, topic)
     assert brokers == {1, 2, 3}
@@ -83,7 +83,9 @@ def test_metadata_names_every_broker_and_whoever_leads_after_a_kill(cluster: Clu
     assert all(ids(each["replicas"]) == {1, 2, 3} for each in partitions)
 
 
-def test_lines_from_before_and_after_a_leader_died_are_all_there_in_order(cluster: Cluster) -> None:
+def test_lines_produced_before_and_after_a_leader_failure_are_complete_and_in_order(
+    cluster: Cluster,
+) -> None:
     topic = cluster.headrace.create_topic()
     half = len(LINES) // 2
     produce = ("-P", "-t", topic, "-X", "acks=all")
@@ -106,7 +108,7 @@ def test_lines_from_before_and_after_a_leader_died_are_all_there_in_order(cluste
     assert read.splitlines() == LINES
 
 
-def test_a_kcat_that_is_producing_when_the_leader_dies_loses_and_repeats_nothing(
+def test_kcat_loses_and_repeats_nothing_when_the_leader_fails(
     cluster: Cluster,
 ) -> None:
     topic = cluster.headrace.create_topic()

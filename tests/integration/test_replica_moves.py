@@ -72,7 +72,7 @@ def request_move(path: str, indexes: list[int]) -> AlterReplicaLogDirsRequest:
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stop", "kill -9"])
-def test_a_move_goes_on_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
+def test_a_move_continues_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
     """The copy is shown, and is the very same files, until it has the partition."""
     first, second = tmp_path / "a", tmp_path / "b"
     both = Path(f"{first},{second}")  # --data is log.dirs, which may name several
@@ -205,9 +205,7 @@ def futures_in(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("leader", [1, MOVING], ids=["a follower", "a leader"])
-def test_a_killed_broker_goes_on_with_a_move_while_records_come(
-    tmp_path: Path, leader: int
-) -> None:
+def test_a_killed_broker_resumes_a_move_during_writes(tmp_path: Path, leader: int) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             broker = await begun(members, directories(tmp_path), leader=leader)
@@ -246,7 +244,7 @@ async def reassign(members: Members) -> None:
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["meanwhile", "while it is down"])
 @pytest.mark.parametrize("change", [delete, reassign])
-def test_a_copy_goes_with_the_replica(
+def test_a_copy_is_deleted_with_its_replica(
     tmp_path: Path, change: Callable[[Members], asyncio.Future[None]], is_away: bool
 ) -> None:
     async def test() -> None:
@@ -264,7 +262,7 @@ def test_a_copy_goes_with_the_replica(
     run(test())
 
 
-def test_a_move_back_ends_it_also_after_a_restart(tmp_path: Path) -> None:
+def test_moving_back_cancels_a_move_even_after_a_restart(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             broker = await begun(members, directories(tmp_path))
@@ -307,7 +305,7 @@ def test_a_copy_is_truncated_with_its_replica(tmp_path: Path) -> None:
     run(test())
 
 
-def test_as_many_replicas_move_at_once_as_the_setting_says(tmp_path: Path) -> None:
+def test_the_setting_limits_concurrent_replica_moves(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             one = directories(tmp_path) | {"num.replica.alter.log.dirs.threads": "1"}
@@ -343,7 +341,7 @@ class OneIsFull(RealFileSystem):
         return os.pwrite(fd, data, offset)
 
 
-def test_a_move_to_a_full_disk_is_given_up_and_its_room_given_back(tmp_path: Path) -> None:
+def test_a_move_to_a_full_disk_is_cancelled_and_frees_its_space(tmp_path: Path) -> None:
     async def test() -> None:
         files = OneIsFull()
         async with Members(tmp_path, count=2) as members:
@@ -363,7 +361,7 @@ def test_a_move_to_a_full_disk_is_given_up_and_its_room_given_back(tmp_path: Pat
     run(test())
 
 
-def test_a_move_to_a_failed_disk_goes_on_when_the_disk_is_back(tmp_path: Path) -> None:
+def test_a_move_to_a_failed_disk_resumes_when_the_disk_returns(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             broker = await begun(members, directories(tmp_path) | {RATE: "300000"})
@@ -406,7 +404,7 @@ def test_a_log_is_not_compacted_while_it_moves(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_log_that_starts_inside_a_batch_moves(tmp_path: Path) -> None:
+def test_a_log_that_starts_inside_a_batch_can_be_moved(tmp_path: Path) -> None:
     """DeleteRecords ends where a client says, and batches stay whole."""
 
     async def test() -> None:
