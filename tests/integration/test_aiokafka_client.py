@@ -88,7 +88,7 @@ def test_a_message_over_the_limit_is_too_large(bootstrap: str, topic: str) -> No
         ) as producer:
             with pytest.raises(MessageSizeTooLargeError):
                 await producer.send_and_wait(topic, b"x" * 2_000_000, partition=0)
-            # The producer goes on.
+            # The producer continues.
             assert (await producer.send_and_wait(topic, b"x", partition=0)).offset == 0
 
     run(work())

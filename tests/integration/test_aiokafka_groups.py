@@ -48,7 +48,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def owned(*consumers: AIOKafkaConsumer) -> list[int]:
-    """The partitions that the consumers have, each as often as it is had."""
+    """The partitions of all consumers; a partition with two owners appears twice."""
     return sorted(part.partition for one in consumers for part in one.assignment())
 
 

@@ -1,4 +1,4 @@
-"""`headrace broker start`: what a service manager sees of it."""
+"""`headrace broker start` under a service manager: output, exit codes, notifications."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""Topics come and go under the feet of producers and consumers: errors, never trouble."""
+"""Topics are created and deleted while clients use them: clients get errors and continue."""
 
 import random
 import threading
@@ -34,7 +34,7 @@ EXPECTED = {
 
 
 class Worker(threading.Thread):
-    """Repeats one action on a connection of its own and keeps what went wrong."""
+    """Repeats one action on its own connection and records the errors."""
 
     def __init__(self, bootstrap: str, action: Callable[[Wire, str], int], seed: int) -> None:
         super().__init__(daemon=True)

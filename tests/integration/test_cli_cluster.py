@@ -23,7 +23,7 @@ def cli(cluster: Cluster, tmp_path: Path) -> Cli:
 
 
 def test_partitions_without_a_topic_are_rejected(cli: Cli) -> None:
-    """They were passed over: all partitions of the cluster got an election, even an unclean one."""
+    """Ignoring them would start an election for every partition, even an unclean one."""
     ended = cli("cluster", "elect", "--partitions", "0", "--unclean", "--execute")
     assert ended.code == 2
     assert "name the topic" in ended.stderr

@@ -35,7 +35,7 @@ def source(helper: Headrace) -> str:
 
 @pytest.fixture
 def topic(helper: Headrace, source: str, tmp_path: Path) -> str:
-    """Three letters of two errors."""
+    """Three dead letters with two different errors."""
     topic = f"{source}.dlq"
     bad = [
         Bad(source, 0, 5, b"{oops", message="line 1: expected '\"'"),

@@ -1,4 +1,4 @@
-"""Commands that delete, move or stop something act with --execute, or after a question."""
+"""Commands that delete, move or stop something require --execute or a confirmation."""
 
 import json
 import sys

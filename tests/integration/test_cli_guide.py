@@ -1,4 +1,4 @@
-"""Every command line that the documentation prints is one that `headrace` understands."""
+"""Every command line in the documentation is valid for `headrace`."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""`headrace produce` where records cannot be written: which, why, and what arrived."""
+"""`headrace produce` with failed writes: it reports the records, the reason and the successes."""
 
 import signal
 import subprocess

@@ -17,7 +17,7 @@ from support.cli.command import Cli
 from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60
-# What murmur2 of Java's clients makes of these keys.
+# The partitions that murmur2 in Java clients gives these keys.
 JAVA_HASHES = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
 
 
@@ -177,7 +177,7 @@ def tailing(bootstrap: str, tmp_path: Path) -> Iterator["Tail"]:
 
 
 class Tail:
-    """`headrace consume` in a process of its own, for signals and pipes."""
+    """`headrace consume` in a separate process, for signals and pipes."""
 
     def __init__(self, bootstrap: str, home: Path) -> None:
         self._environment = {
@@ -197,7 +197,7 @@ class Tail:
             env=self._environment,
         )
         self._limit = threading.Timer(DEADLINE_S, self.process.kill)
-        self._limit.start()  # a line that never comes fails its test, and not the whole run
+        self._limit.start()  # a missing line fails its test, not the whole run
         return self.process
 
     def end(self) -> None:

@@ -32,7 +32,7 @@ def cli(bootstrap: str, tmp_path: Path) -> Cli:
 
 
 def join_share_group(wire: Wire, group: str, topic: str) -> str:
-    """A member that has been given partitions; its id."""
+    """Joins until the member has partitions; returns its id."""
     member = str(uuid.uuid4())
     wire.call(FindCoordinatorRequest(coordinator_keys=[group]), FindCoordinatorResponse, 6)
 

@@ -1,4 +1,4 @@
-"""What a terminal gets from `headrace consume`, and what a pipe gets."""
+"""The output of `headrace consume` on a terminal and in a pipe."""
 
 import sys
 from collections.abc import Iterator

@@ -48,7 +48,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
         "the transaction has ended",
         deadline_s=DEADLINE_S,
     )
-    with pytest.raises(KafkaException):  # its producer is shut out
+    with pytest.raises(KafkaException):  # its producer is fenced
         producer.commit_transaction(DEADLINE_S)
 
 

@@ -1,4 +1,4 @@
-"""Of several bootstrap addresses, those that accept and say nothing do not stop a command.
+"""Bootstrap addresses that accept a connection but never respond do not block a command.
 
 A broker that is stopped by a signal looks so: the kernel accepts for it.
 """

@@ -42,7 +42,7 @@ INTERNAL = {
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """Clients block: they work in a thread while the brokers have the loop."""
+    """Clients block, so they run in a thread while the brokers use the event loop."""
     return await asyncio.wait_for(asyncio.to_thread(work), DEADLINE_S * 2)
 
 
@@ -95,7 +95,7 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
 
 
 def host(members: Members, find: Callable[[int], Coordinator[Shard]], key: str) -> int:
-    """The broker that coordinates the key, as any of them knows it."""
+    """The coordinator of the key, as returned by any broker."""
     return find(next(iter(members.brokers))).host_of(key)
 
 
@@ -120,7 +120,7 @@ def test_a_group_resumes_after_its_coordinator_fails(tmp_path: Path) -> None:
 
 
 def test_a_transaction_spans_brokers_and_survives_a_coordinator_failure(tmp_path: Path) -> None:
-    """Records on all brokers and a group's offsets, committed by a coordinator that took over."""
+    """A new coordinator commits records on all brokers together with a group's offsets."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=INTERNAL) as members:
@@ -151,7 +151,7 @@ def test_a_transaction_spans_brokers_and_survives_a_coordinator_failure(tmp_path
 
 
 def _commit(producer: Producer) -> None:
-    """Again after errors that say so: the outcome is the same."""
+    """Retries after retriable errors; the outcome is the same."""
     while True:
         try:
             producer.commit_transaction(DEADLINE_S)
@@ -198,7 +198,7 @@ def _copy(servers: str, topic: str, group: str, number: int) -> None:
 
 
 def test_a_share_group_continues_after_a_broker_fails(tmp_path: Path) -> None:
-    """Its records, its state and its members' sessions are on three brokers; one goes."""
+    """Records, state and member sessions are on three brokers; one of them fails."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=INTERNAL) as members:
@@ -232,7 +232,7 @@ def from_the_start(servers: str, group: str) -> None:
 
 
 def take(worker: ShareConsumer, wanted: set[int]) -> set[int]:
-    """Polls until all of them came, maybe with others that came before."""
+    """Polls until all of these records arrived; earlier records may arrive again."""
     found: set[int] = set()
     while not wanted <= found:
         found |= {int(m.value() or b"") for m in worker.poll(0.5) if m.error() is None}

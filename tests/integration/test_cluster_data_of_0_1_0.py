@@ -1,4 +1,4 @@
-"""Three brokers go on with the znodes and the data directories that version 0.1.0 wrote.
+"""Three brokers continue with the znodes and data directories of version 0.1.0.
 
 tests/data/0.1.0/README.md says what the archive holds. Broker 1 was stopped last.
 """
@@ -75,7 +75,7 @@ class OldZooKeeper:
         return ZooKeeperStore(client, SystemClock())
 
     def close(self) -> None:
-        """Nothing is left of it."""
+        """Closes nothing: the store has no resources."""
 
 
 def on_old_cluster(tmp_path: Path, test: Callable[[Members], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""docs/guide/clusters.md, followed line by line under load: nothing is lost, nothing doubled."""
+"""The commands of docs/guide/clusters.md, run under load, lose and duplicate nothing."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Three brokers of one process form a cluster over a store that they share."""
+"""Three brokers in one process form a cluster over a shared store."""
 
 import asyncio
 from pathlib import Path
@@ -279,7 +279,7 @@ def test_without_fast_detection_a_broker_is_fenced_when_its_session_ends(tmp_pat
             victim = others(members, controller)[0]
             session = members.sessions[victim]
             members.kill(victim)
-            await create(members, controller, "later", replicas=1)  # it is at work meanwhile
+            await create(members, controller, "later", replicas=1)  # it serves requests meanwhile
             assert not members.brokers[controller].metadata.image.brokers[victim].fenced
             session.expire()
             await until(
@@ -291,7 +291,7 @@ def test_without_fast_detection_a_broker_is_fenced_when_its_session_ends(tmp_pat
 
 
 def test_a_broker_with_an_expired_session_registers_again_and_stays_in_sync(tmp_path: Path) -> None:
-    # The same process under a new epoch: nothing that it has acknowledged is in doubt.
+    # The same process has a new epoch: its acknowledged records are still valid.
     async def test() -> None:
         async with Members(tmp_path, settings=NO_REBALANCING) as members:
             await create(members, 1)
@@ -435,7 +435,7 @@ def test_leaders_are_elected_and_reassigned_by_request_at_any_broker(tmp_path: P
                 AlterPartitionReassignmentsResponse,
             )
             assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-            # Either it is still under way and listed, or replication was faster than the question.
+            # Either it is still in progress and listed, or replication finished before the request.
             listed = await members.ask(
                 at, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse
             )
@@ -490,14 +490,14 @@ def test_a_leader_with_an_old_broker_or_leader_epoch_cannot_change_the_isr(tmp_p
                 answer = await members.ask(controller, request, AlterPartitionResponse)
                 return answer.error_code or answer.topics[0].partitions[0].error_code
 
-            # Else the one that is put out joins again before anybody has looked.
+            # Otherwise the removed replica rejoins before the test can see it.
             members.brokers[partition.replicas[-1]].replication.stop()
             epoch = members.brokers[partition.leader].broker_epoch
             at = partition.partition_epoch
             assert await alter(epoch - 1, 0, at) == ErrorCode.STALE_BROKER_EPOCH
             assert await alter(epoch, 7, at) == ErrorCode.NOT_CONTROLLER
             assert await alter(epoch, 0, at) == ErrorCode.NONE
-            assert await alter(epoch, 0, at) == ErrorCode.NONE  # a repetition is no conflict
+            assert await alter(epoch, 0, at) == ErrorCode.NONE  # a repetition is not a conflict
             assert partition.replicas[-1] not in members.partition(controller).isr
 
     run(test())
@@ -527,7 +527,7 @@ def test_requests_during_a_controller_change_wait_for_the_new_controller(tmp_pat
 
 
 def test_clients_are_not_sent_to_a_leader_that_has_just_crashed(tmp_path: Path) -> None:
-    # A client asks before any election is over; told of the dead leader it would wait for long.
+    # A client asks before the election ends; with the dead leader it would wait a long time.
     async def test() -> None:
         async with Members(tmp_path) as members:
             await create(members, 1, partitions=1)
@@ -545,7 +545,7 @@ def test_clients_are_not_sent_to_a_leader_that_has_just_crashed(tmp_path: Path) 
             )
             answer = await members.ask(at, asked, MetadataResponse)
             assert answer.topics[0].partitions[0].leader_id != victim
-            # Still listed: a client may be about to take its partitions away from it.
+            # Still listed: a client may be about to reassign its partitions.
             assert victim in {each.node_id for each in answer.brokers}
             everything = await members.ask(at, MetadataRequest(topics=None), MetadataResponse)
             assert victim not in {each.node_id for each in everything.brokers}

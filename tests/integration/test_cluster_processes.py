@@ -1,4 +1,4 @@
-"""Three broker processes and an ensemble of three ZooKeepers: what crashes do to them.
+"""Three broker processes and three ZooKeeper servers recover from crashes.
 
 ZooKeeper's sessions last much longer than any test waits, so whatever happens sooner is not due to
 their end.
@@ -73,7 +73,7 @@ class Processes:
         return [id_ for id_, broker in self.brokers.items() if broker.running]
 
     def metadata(self, at: int, topic: str | None = None) -> MetadataResponse | None:
-        """What one broker says; None if it does not answer."""
+        """The metadata of one broker; None if it does not respond."""
         asked = None if topic is None else [MetadataRequestTopic(name=topic)]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         try:
@@ -184,7 +184,7 @@ def test_a_killed_broker_is_replaced_long_before_its_session_ends(
     whole: Processes, name: str, leads: bool, controls: bool
 ) -> None:
     controller = whole.controller()
-    # Six partitions over three brokers: each leads two of them. The first that fits is watched.
+    # Each of the three brokers leads two of the six partitions. The first match is watched.
     whole.create(name, 6)
     produced(whole.servers, name, [b"before"])
     answer = whole.metadata(whole.running[0], name)
@@ -226,7 +226,7 @@ def test_a_stopping_broker_hands_over_leadership_first(whole: Processes) -> None
 
 
 def test_a_broker_that_restarts_at_once_replaces_its_registration(whole: Processes) -> None:
-    # Its old registration is still there; the data directory proves that it is its own.
+    # Its old registration still exists; the data directory proves that it owns it.
     victim = whole.running[0]
     whole.brokers[victim].kill()
     started_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Dead letters of share groups in a cluster: their topic may be led by any broker."""
+"""Dead letters of share groups in a cluster: any broker may lead their topic."""
 
 from pathlib import Path
 from unittest.mock import create_autospec

@@ -66,7 +66,7 @@ async def elected(store: ClusterStore, node_id: int = 1) -> Elected:
 
 
 class Called:
-    """A callback that remembers its calls."""
+    """A callback that records its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -188,7 +188,7 @@ def test_a_registration_ends_with_its_session_and_watchers_are_notified(world: W
 
 
 def test_a_returning_broker_has_a_larger_epoch(world: World) -> None:
-    """A bounce between two looks is never mistaken for the same life (rule 6)."""
+    """A restart between two reads never looks like the same incarnation (rule 6)."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -227,7 +227,7 @@ def test_an_id_used_by_another_live_process_is_rejected_with_a_reason(world: Wor
 
 
 def test_a_copy_of_a_live_brokers_disk_cannot_replace_the_broker(world: World) -> None:
-    """A cloned machine, or a directory copied by hand: both would push each other out for ever."""
+    """Without this rule a cloned machine and the original would replace each other endlessly."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -261,7 +261,7 @@ def test_a_fenced_broker_is_notified_and_a_newer_incarnation_is_not_affected(wor
 def test_an_expired_session_loses_registration_and_election_and_can_register_again(
     world: World,
 ) -> None:
-    """Rule 3: the process hears of it, registers again and is elected again."""
+    """Rule 3: the process is notified, registers again and can be elected again."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -288,7 +288,7 @@ def test_an_expired_session_loses_registration_and_election_and_can_register_aga
 
 
 def test_no_change_of_registrations_is_missed(world: World) -> None:
-    """Watches are set before the state is read (rule 4): whoever looks when told sees the end."""
+    """Watches are set before the read (rule 4): a read after each event sees the final state."""
 
     async def test() -> None:
         watcher = await world.store("watcher")
@@ -319,7 +319,7 @@ def test_no_change_of_registrations_is_missed(world: World) -> None:
 
 
 def test_exactly_one_of_many_candidates_is_elected(world: World) -> None:
-    """Rule 1: never two controllers, and each election has an epoch of its own."""
+    """Rule 1: there are never two controllers, and each election has its own epoch."""
 
     async def test() -> None:
         stores = [await world.store(f"store-{id_}") for id_ in range(5)]
@@ -389,7 +389,7 @@ def test_exactly_one_of_many_candidates_replaces_a_crashed_controller(world: Wor
 
 
 def test_a_zombie_controller_changes_nothing(world: World) -> None:
-    """Rule 2: it is alive and connected, and does not know yet that it was replaced."""
+    """Rule 2: the old controller is connected and does not know yet that it was replaced."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -485,7 +485,7 @@ def test_metadata_must_be_loaded_before_it_is_changed(world: World) -> None:
 
 
 def test_a_pending_commit_ends_when_the_store_closes(linked: LinkedWorld) -> None:
-    """It must not be tried for ever by a process that ends, as one does whose disk has failed."""
+    """A process that exits, for example after a disk failure, must not retry it endlessly."""
 
     async def test() -> None:
         one = await linked.store("one")
@@ -494,7 +494,7 @@ def test_a_pending_commit_ends_when_the_store_closes(linked: LinkedWorld) -> Non
         committing = asyncio.create_task(one.commit([topic()], controller))
         await asyncio.sleep(0)
         await one.close()
-        with contextlib.suppress(StoreError):  # or it was quicker
+        with contextlib.suppress(StoreError):  # or the commit finished first
             await committing
         assert committing.done()
 
@@ -502,7 +502,7 @@ def test_a_pending_commit_ends_when_the_store_closes(linked: LinkedWorld) -> Non
 
 
 def test_a_restarted_broker_replaces_its_own_registration_at_once(linked: LinkedWorld) -> None:
-    """A process that was killed meets its own znode: its session is still there."""
+    """A restarted process finds the znode of its previous, unexpired session."""
 
     async def test() -> None:
         one = await linked.store("one")
@@ -564,7 +564,7 @@ def test_a_broken_connection_loses_neither_session_nor_watches(linked: LinkedWor
         told = Called()
         await one.registered(told)
         await linked.drop("one")
-        await told.once()  # to look again: something may have happened meanwhile
+        await told.once()  # read again: the state may have changed meanwhile
 
         async def back() -> bool:
             with contextlib.suppress(ConnectionSuspended):
@@ -600,7 +600,7 @@ def test_a_commit_whose_connection_breaks_is_applied_once_or_reported_as_unknown
 
         troubling = asyncio.create_task(trouble())
         for number in range(1, 41):
-            # A topic that was created twice, or half, would be an error.
+            # A topic created twice or only partly would be an error.
             record = topic(f"topic-{number}", id_=bytes([number]) * 16)
             try:
                 await one.commit([record], controller)

@@ -1,4 +1,4 @@
-"""`headrace cluster up`: three broker processes and a ZooKeeper, from start to nothing left."""
+"""`headrace cluster up`: three broker processes and a ZooKeeper, from start to cleanup."""
 
 import json
 import os
@@ -174,7 +174,7 @@ def test_a_port_in_use_is_reported_in_one_sentence_before_anything_starts(tmp_pa
 
 
 def test_a_cluster_in_which_no_broker_starts_exits_with_the_reason(folder: Path) -> None:
-    """It went on for ever, with nothing that could ever answer."""
+    """Without this the command would run endlessly with no broker to serve requests."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
     options = ["--port", "0", "--data", str(folder), "--zookeeper", f"127.0.0.1:{nobody}"]

@@ -1,4 +1,4 @@
-"""A broker compacts its logs by itself, in a process of its own, while clients go on."""
+"""A broker compacts its logs in a separate process while clients continue."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def put(
     *pairs: tuple[bytes, bytes | None],
     codec: Codec = Codec.NONE,
 ) -> int:
-    """One batch, stamped with a second of its own; returns its first offset."""
+    """Appends one batch with its own second as timestamp; returns its first offset."""
     timestamp = START_MS + second * 2000
     records = [Record(n, timestamp, key, value) for n, (key, value) in enumerate(pairs)]
     answer = produce(wire, topic, build_batch(records, codec=codec))
@@ -170,7 +170,7 @@ def test_a_damaged_log_is_skipped_and_reported(broker: Broker, wire: Wire) -> No
 
 
 class ShortOfRoom:
-    """Compacts in a thread, and finds no room for what is called large."""
+    """Compacts in a thread and reports no space for the topic named large."""
 
     pid = 0
 
@@ -194,7 +194,7 @@ class ShortOfRoom:
 
 
 def test_a_log_without_disk_space_does_not_block_compaction_of_other_logs() -> None:
-    """They may need less, and make room."""
+    """Other logs may need less space, and free some."""
     world = Environment(worker=lambda _loop, offload, _module: ShortOfRoom(offload))
     with (
         Broker(settings=CLEANING, world=world) as broker,
@@ -292,7 +292,7 @@ def is_alive(pid: int) -> bool:
 
 
 def slow_broker(spawn: Spawn) -> BrokerProcess:
-    """Its cleaner needs an hour for a log."""
+    """A broker whose cleaner needs an hour for a log."""
     return spawn(
         {
             "log.cleaner.backoff.ms": 20,
@@ -352,10 +352,10 @@ def test_the_broker_survives_a_killed_worker(spawn: Spawn) -> None:
         assert len(read_all(wire, "slow")) == 20
 
 
-def test_the_compaction_marker_is_on_disk_before_a_segment_is_replaced(
+def test_the_cleaner_checkpoint_is_on_disk_before_a_segment_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a crash in between, the gaps that compaction leaves are no missing segments."""
+    """After a crash in between, gaps left by compaction must not count as missing segments."""
     known: list[bool] = []
     prepare = Swap.prepare
 

@@ -116,7 +116,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def shared(members: list[Member], topic: str, partitions: int) -> Callable[[], bool]:
-    """Whether every partition has one reader, and everybody its fair share."""
+    """Whether every partition has one reader and every member a fair share."""
 
     def fair() -> bool:
         owned = [member.owned for member in members]
@@ -129,7 +129,7 @@ def shared(members: list[Member], topic: str, partitions: int) -> Callable[[], b
 
 
 def set_session_timeout(bootstrap: str, group: str, timeout_ms: int) -> None:
-    """For this group alone: the others are not to lose members on a slow machine."""
+    """Set for this group only: other groups must not lose members on a slow machine."""
     change = IncrementalAlterConfigsAlterableConfig(
         name="consumer.session.timeout.ms", config_operation=0, value=str(timeout_ms)
     )
@@ -246,7 +246,7 @@ def test_a_static_member_returns_to_its_partitions(enter: Enter, make_topic: Mak
 def test_a_classic_group_is_upgraded_and_downgraded_with_live_members(
     bootstrap: str, group: str, enter: Enter, make_topic: MakeTopic, admin: AdminClient
 ) -> None:
-    """A rolling upgrade, member by member, and the way back; nothing that is written is missed."""
+    """A rolling upgrade and downgrade, member by member, misses no record."""
     topic = make_topic(4)
     produce(bootstrap, topic, range(4), 5)
     everybody = [enter(topic, config=CLASSIC), enter(topic, config=CLASSIC)]

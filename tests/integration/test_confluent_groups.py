@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) in classic groups: every partition has one reader, and goes on.
+"""confluent-kafka (librdkafka) in classic groups: every partition has exactly one reader.
 
 Consumers join, leave, die and come back; the conditions are waited for, never timed.
 """
@@ -88,7 +88,7 @@ def enter(bootstrap: str, group: str) -> Iterator[Enter]:
 
 
 def shared(members: list[Member], partitions: int, *, each: int | None = None) -> bool:
-    """Whether every partition has one reader, and everybody the same number if told so."""
+    """Whether every partition has one reader, and optionally equal counts per member."""
     owned = [member.owned for member in members]
     fair = each is None or all(len(one) == each for one in owned)
     return fair and sorted(part for one in owned for part in one) == list(range(partitions))

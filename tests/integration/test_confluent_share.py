@@ -62,7 +62,7 @@ def poll_until(
     take: Callable[[ShareConsumer, Message], None],
     done: Callable[[], bool],
 ) -> None:
-    """Polls the consumers in turn, and hands out what they get, until it is enough."""
+    """Polls the consumers in turn and yields their records until there are enough."""
     give_up = time.monotonic() + DEADLINE_S
     while not done():
         assert time.monotonic() < give_up, "not enough records came"

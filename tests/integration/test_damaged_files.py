@@ -1,4 +1,4 @@
-"""What a crash or a careless hand may leave behind: the data is served all the same."""
+"""Files left by a crash or changed by hand: the data is still served."""
 
 import os
 from collections.abc import Callable, Iterator

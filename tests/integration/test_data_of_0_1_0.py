@@ -1,4 +1,4 @@
-"""A broker opens what version 0.1.0 wrote, after a clean stop and after `kill -9`.
+"""A broker opens the data of version 0.1.0, after a clean stop and after `kill -9`.
 
 tests/data/0.1.0/README.md says what the archives hold. The brokers here run on a virtual clock that
 starts where 0.1.0's ended, so that nothing has expired unless a test says so.
@@ -80,7 +80,7 @@ SETTINGS = {
 
 
 class OldBroker:
-    """Today's broker on a copy of 0.1.0's log directories, and a connection to it."""
+    """The current broker on a copy of 0.1.0's log directories, and a connection to it."""
 
     def __init__(self, home: Path, *, was_stopped: bool) -> None:
         self.home = home
@@ -96,7 +96,7 @@ class OldBroker:
         self.broker.close()
 
     def records(self, topic: str, partition: int = 0, start: int = 0) -> list[Record]:
-        """All that a consumer gets from `start` on, markers left out."""
+        """All records that a consumer gets from `start`, without markers."""
         found: list[Record] = []
         while True:
             data = fetch(self.wire, fetch_request(topic, start, partition=partition))
@@ -139,7 +139,7 @@ class OldBroker:
         return {one.name: one.value for one in answer.configs}
 
     def producer(self, transactional_id: str) -> TransactionalProducer:
-        """As its client would go on that was cut off when the broker ended."""
+        """Continues like a client whose connection closed when the broker stopped."""
         found = TransactionalProducer(self.wire, V1, transactional_id)
 
         def described() -> bool:
@@ -163,7 +163,7 @@ def old(
 
 
 def written_order(partition: int, offset: int) -> Record:
-    """What 0.1.0 was given for this offset."""
+    """The record that 0.1.0 received for this offset."""
     number, n = divmod(offset, 4)
     stamp = START_MS + 2000 * number
     headers = (("codec", Codec(number).name.encode()), ("empty", None))
@@ -177,14 +177,14 @@ def written_order(partition: int, offset: int) -> Record:
 
 
 def test_every_record_is_read_back(old: OldBroker) -> None:
-    """Of every codec, with headers, null keys and null values."""
+    """Records of every codec, with headers, null keys and null values."""
     for partition in range(3):
         expected = [written_order(partition, offset) for offset in range(20)]
         assert old.records("orders", partition) == expected
 
 
 def test_an_idempotent_producer_continues_its_sequence(old: OldBroker) -> None:
-    """The next batch is taken, a repeated one is recognised, a gap is refused."""
+    """The next batch is accepted, a duplicate is recognized, a gap is rejected."""
     last = read_header(whole_batches(fetch(old.wire, fetch_request("orders", 16)).records)[-1])
     assert last.base_sequence == 16
 
@@ -341,7 +341,7 @@ def test_a_share_group_receives_unacknowledged_records(old: OldBroker) -> None:
 
 
 def test_a_move_between_log_directories_is_finished(old: OldBroker) -> None:
-    """The records are complete from the first moment on, and the copy replaces the original."""
+    """All records are readable from the start, and the copy replaces the original."""
     values = [b"%d" % number * 600_000 for number in range(3)]
     assert [each.value for each in old.records("moving")] == values
 
@@ -356,7 +356,7 @@ def test_a_move_between_log_directories_is_finished(old: OldBroker) -> None:
 
 
 def test_the_current_broker_reopens_the_directories(old: OldBroker) -> None:
-    """What today's code wrote on top is as good as what was there."""
+    """Records of the current version are as readable as those of 0.1.0."""
     assert produce(old.wire, "orders", batch(b"today")).base_offset == 20
     old.wire.close()
     old.broker.restart()

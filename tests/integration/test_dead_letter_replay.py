@@ -1,4 +1,4 @@
-"""Dead letters are sent again once: by filter, through a fix, by replays that are killed."""
+"""Each dead letter is replayed once: by filter, through a fix, by killed replays."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ def set_aside(letters: DeadLetterWriter, folder: Path, batch_id: int, *bad: Bad)
 
 
 def sent(helper: Headrace, topic: str, count: int) -> list[ReceivedRecord]:
-    """All records that are committed, once there are so many."""
+    """All committed records, once there are `count` of them."""
     if count:
         helper.consume(topic, count, read_committed=True)
     return sorted(

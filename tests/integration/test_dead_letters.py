@@ -58,7 +58,7 @@ def partitions_of(source: str) -> list[TopicPartition]:
 
 
 def found(helper: Headrace, topic: str, count: int) -> list[ReceivedRecord]:
-    """All letters that are committed, once there are so many."""
+    """All committed dead letters, once there are `count` of them."""
     helper.consume(topic, count, read_committed=True)
     return helper.consume(topic, read_committed=True)
 

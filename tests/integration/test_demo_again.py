@@ -1,4 +1,4 @@
-"""A demo begins anew: it removes what an earlier one has left, and nothing else."""
+"""A new demo removes the data of an earlier demo and nothing else."""
 
 from pathlib import Path
 

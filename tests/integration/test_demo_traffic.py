@@ -1,4 +1,4 @@
-"""The demo's orders: a backlog at once, the rest when the pipeline works, and all are known."""
+"""The demo's orders: a backlog at once, the rest once the pipeline runs, all recorded."""
 
 from collections.abc import Callable, Iterator
 

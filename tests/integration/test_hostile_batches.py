@@ -1,4 +1,4 @@
-"""Record batches that lie: each gets an error, none is appended, the connection goes on."""
+"""Invalid record batches get an error, are not appended, and keep the connection open."""
 
 import contextlib
 import struct
@@ -57,7 +57,7 @@ LIES = {
     "a control batch": (batch(b"x", key=b"\0\0\0\1", is_control=True), INVALID),
 }
 
-# Kafka itself says UNKNOWN_SERVER_ERROR to these; any error that names the batch is better.
+# Kafka returns UNKNOWN_SERVER_ERROR for these; any error that identifies the batch is better.
 CLUMSY = {
     "a huge length": patched(GOOD, LENGTH_AT, "i", INT32_MAX, fix_crc=False),
     "codec 5": patched(GOOD, ATTRIBUTES_AT, "h", 5),

@@ -1,4 +1,4 @@
-"""Too many connections, and connections that only hang around."""
+"""Too many connections, and idle connections."""
 
 from contextlib import ExitStack
 

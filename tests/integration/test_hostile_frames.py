@@ -1,4 +1,4 @@
-"""Bytes that are no requests, and requests that come in strange pieces."""
+"""Bytes that are not requests, and requests that arrive in unusual pieces."""
 
 import contextlib
 import random
@@ -82,7 +82,7 @@ def test_a_valid_request_before_an_invalid_one_is_answered(wire: Wire) -> None:
     try:
         assert wire.receive(METADATA, 12)[0] == 3
     except ConnectionEnded:
-        return  # the end of the connection may overtake the answer, as in Apache Kafka
+        return  # the close may overtake the response, as in Apache Kafka
     assert wire.ends()
 
 
@@ -90,7 +90,7 @@ def test_bytes_after_a_body_close_the_connection(wire: Wire, connect: Callable[[
     whole = request_frame(ApiVersionsRequest(), 0)[4:]
     wire.send_bytes(frame(whole + b"garbage"))
     with contextlib.suppress(ConnectionEnded):
-        wire.receive_frame()  # Apache Kafka does not look
+        wire.receive_frame()  # Apache Kafka does not check
     connect().ask(MetadataRequest(topics=[]), 12)
 
 

@@ -167,7 +167,7 @@ def test_a_commit_without_a_transaction_does_nothing(
         producer.abort()
 
 
-def test_a_send_outside_a_transaction_is_an_error(settings: ProducerSettings) -> None:
+def test_producing_before_init_is_an_error(settings: ProducerSettings) -> None:
     with (
         TransactionalProducer(settings, "eager") as producer,
         pytest.raises(ProducerFailed, match="init comes first"),

@@ -203,7 +203,7 @@ def test_consumer_groups_continue_after_their_coordinator_fails(cluster: Cluster
     cluster.headrace.wait_for_lag(topic, topic, timeout_s=DEADLINE_S)
 
 
-def test_unsupported_cluster_operations_are_reported(cluster: Cluster) -> None:
+def test_invalid_cluster_operations_are_errors(cluster: Cluster) -> None:
     with pytest.raises(NoSuchBroker, match="9"):
         cluster.kill(9)
     with pytest.raises(TypeError, match=r"brokers\[1\]"):

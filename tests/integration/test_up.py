@@ -172,7 +172,7 @@ def test_an_ignored_setting_is_a_warning(up: Up) -> None:
         (["--host", "203.0.113.1"], ["203.0.113.1"]),
     ],
 )
-def test_an_unsupported_setting_is_reported_in_one_sentence(
+def test_an_invalid_setting_is_reported_in_one_sentence(
     up: Up, options: list[str], words: list[str]
 ) -> None:
     code, errors = failure_of(up("--port", "0", "--ephemeral", *options))

@@ -159,7 +159,7 @@ def test_two_brokers_can_share_a_clock() -> None:
         assert one.headrace.consume("t") == two.headrace.consume("t") == []
 
 
-def test_a_broker_on_the_system_clock_cannot_move_it() -> None:
+def test_a_broker_on_the_system_clock_has_no_virtual_clock() -> None:
     with pytest.raises(TypeError, match="VirtualClock"):
         _ = Broker().clock
 

@@ -280,7 +280,7 @@ def test_a_group_survives_a_restart_without_a_rejoin(
             assert sync(wire, group, joined).assignment == b"mine"
 
 
-def test_a_stopping_broker_answers_waiting_members(new_name: NewName) -> None:
+def test_a_stopping_broker_releases_waiting_members(new_name: NewName) -> None:
     if REFERENCE:
         pytest.skip("stops the broker")
     group = new_name()
