@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) with `group.protocol=consumer` (KIP-848), alone and beside members
+"""confluent-kafka (librdkafka) with `group.protocol=consumer` (KIP-848), alone and with members
 of the classic protocol while a group moves from one to the other.
 
 Consumers join, leave, die and come back; the conditions are waited for, never timed.

@@ -1,4 +1,4 @@
-"""Memory follows what arrived, never what was claimed: an attacked broker is measured."""
+"""Memory grows with the bytes received, never with the sizes that a client claims."""
 
 import struct
 from contextlib import ExitStack, suppress
@@ -18,7 +18,7 @@ from support.wire.topics import create_topic
 MB = 1 << 20
 CLAIMED_BYTES = 50 * MB
 HALF_FRAMES = 400
-BOMB_BYTES = 320 * MB  # past the cap on what a batch may unpack to
+BOMB_BYTES = 320 * MB  # over the limit on the decompressed size of a batch
 REFUSED = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.INVALID_RECORD,
@@ -92,7 +92,7 @@ def test_an_unfinished_frame_uses_only_the_memory_of_received_bytes(broker: Brok
 def test_a_decompression_bomb_is_rejected_when_the_broker_must_decompress(
     broker: BrokerProcess, codec: Codec
 ) -> None:
-    """Far more zeros in one record than a batch may unpack to: refused on the way."""
+    """One record decompresses to far more than the limit: decompression stops early."""
     bomb = _bomb(codec)
     before = broker.rss_bytes()
     with Wire(broker.bootstrap_servers, timeout_s=60) as wire:
@@ -120,7 +120,7 @@ def test_a_million_tagged_fields_close_the_connection(broker: BrokerProcess) -> 
     body = frame(head + varint_of(count) + fields + b"\x02a\x02b\0")
     before = broker.rss_bytes()
     with Wire(broker.bootstrap_servers) as wire:
-        with suppress(OSError):  # it may end before everything is sent
+        with suppress(OSError):  # the broker may close it before everything is sent
             wire.send_bytes(body)
         assert wire.ends()
         assert grown_mb(broker, before) < 32
@@ -137,7 +137,7 @@ def varint_of(value: int) -> bytes:
 
 
 def _bomb(codec: Codec) -> bytes:
-    """A batch of one record whose value is nothing but zeros."""
+    """A batch of one record whose value contains only zeros."""
     value_bytes = BOMB_BYTES
     head = b"\0" + varint.encode(0) + varint.encode(0) + varint.encode(1) + b"k"
     head += varint.encode(value_bytes)

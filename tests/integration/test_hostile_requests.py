@@ -1,4 +1,4 @@
-"""Well-formed requests with nothing, nulls, zeros, -1 and maxima in them: answered or refused.
+"""Well-formed requests with empty, null, zero, -1 and maximum values are answered or rejected.
 
 Every served API in every version gets each of them. The answer must be readable, or the connection
 must end; another client must not notice.
@@ -22,7 +22,7 @@ SPECS = [APIS[key] for key in sorted(HANDLERS)]
 
 @pytest.fixture
 def healthy(wire: Wire, topic: str) -> Callable[[], None]:
-    """Another client's connection: it must go on as if nothing happened."""
+    """Another client's connection, which must not be affected."""
     count = 0
 
     def check() -> None:

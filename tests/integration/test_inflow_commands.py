@@ -1,4 +1,4 @@
-"""`headrace pipeline` looks at flows from files and tables into topics, and moves them."""
+"""`headrace pipeline` shows and resets flows from files and tables into topics."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ checkpoint: checkpoint
         self.name = name
 
     def ask(self, *words: str) -> Any:
-        """A command's facts."""
+        """The JSON output of a command."""
         command, *rest = words
         return facts(self._cli("pipeline", command, str(self.spec), *rest, "--format", "json"))
 
@@ -68,7 +68,7 @@ checkpoint: checkpoint
         return [] if intent is None else [path.rpartition("/")[2] for path in intent.files]
 
     def send_a_batch(self) -> None:
-        """What a run does with a batch of no rows."""
+        """Does what a run does with an empty batch."""
         flow = load_spec(self.spec).resolved()[0]
         with closing(open_inflow(flow, {"bootstrap.servers": self._servers})) as inflow:
             BatchIntents(self._folder / "checkpoint").save(BatchIntent(0, ()))

@@ -10,7 +10,7 @@ from support.waiting import wait_for
 from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
-    # It reads its schemas through a part of importlib that newer Pythons frown upon.
+    # It reads its schemas through an importlib API that newer Python versions deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
     from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
@@ -48,7 +48,7 @@ def consumed(bootstrap: str, topic: str, count: int, partitions: int = 1) -> lis
         consumer.close()
 
 
-# Its other codecs need libraries that it does not bring along.
+# Its other codecs need libraries that it does not install.
 @pytest.mark.parametrize("codec", [None, "gzip"])
 def test_produced_records_are_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5)

@@ -12,14 +12,14 @@ from support.waiting import wait_for
 from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
-    # It reads its schemas through a part of importlib that newer Pythons frown upon.
+    # It reads its schemas through an importlib API that newer Python versions deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
 
 pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
 
 DEADLINE_S = 60.0
-POLL_MS = 500  # long enough for a rebalance: a poll that ends within one starts it anew
+POLL_MS = 500  # long enough for a rebalance: a poll that ends during one restarts it
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def member(bootstrap: str, group: str, topic: str) -> KafkaConsumer:
 
 
 class Member:
-    """A consumer that its own thread polls, as an application would."""
+    """A consumer polled by its own thread, as in an application."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self.owned: list[int] = []

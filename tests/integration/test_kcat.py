@@ -1,4 +1,4 @@
-"""kcat: the command that people reach for first."""
+"""kcat against one broker: metadata, producing, consuming, offsets."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""kcat and three brokers that replicate: what it shows, and what it does when a leader dies."""
+"""kcat with three replicating brokers: its output, and its behaviour when a leader fails."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def cluster(running: Cluster) -> Iterator[Cluster]:
 
 
 def kill_leader(cluster: Cluster, topic: str) -> int:
-    """The dead leader's id, when another leads."""
+    """Kills the leader and waits for a new one; returns the killed leader's id."""
     old = cluster.leader(topic)
     cluster.kill(old)
     cluster.headrace.wait_for(
@@ -68,7 +68,7 @@ def test_metadata_lists_every_broker_and_the_new_leader_after_a_kill(cluster: Cl
     alive = {1, 2, 3} - {dead}
 
     def is_without_the_dead() -> bool:
-        """A broker is listed for some seconds after its end."""
+        """A broker is listed for some seconds after it stops."""
         brokers, partitions = listed(survivors(cluster), topic)
         return brokers == alive and all(
             each["leader"] in alive and ids(each["isrs"]) == alive for each in partitions
@@ -91,7 +91,7 @@ def test_lines_produced_before_and_after_a_leader_failure_are_complete_and_in_or
     produce = ("-P", "-t", topic, "-X", "acks=all")
     kcat(cluster.bootstrap_servers, *produce, stdin="\n".join(LINES[:half]) + "\n")
     kill_leader(cluster, topic)
-    # The dead broker is still among the servers: kcat goes on to the others.
+    # The dead broker is still a bootstrap server: kcat tries the others.
     kcat(cluster.bootstrap_servers, *produce, stdin="\n".join(LINES[half:]) + "\n")
     read = kcat(
         cluster.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""A batch with very many records for a topic whose rules concern each of them."""
+"""A batch with very many records for a topic that validates each record."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A pipeline that rests until brokers have forgotten its markers goes on where it was."""
+"""A pipeline that pauses until its markers have expired resumes where it stopped."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ ROWS = pa.RecordBatch.from_pydict({"id": [1, 2, 3, 4]})
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 @pytest.fixture(scope="module", params=["implicit", "explicit"])
@@ -44,7 +44,7 @@ def source(helper: Headrace) -> str:
 
 
 def rest(helper: Headrace, group: str) -> None:
-    """Until the group is forgotten, which is what this is about."""
+    """Waits until the group has expired."""
     assert group in helper.groups()
     for _ in range(2):
         helper.clock.advance(EIGHT_DAYS_S)
@@ -56,7 +56,7 @@ def batch_of(source: str, batch_id: int = 0) -> BatchInfo:
 
 
 class Written:
-    """Something that a pipeline writes in transactions: its sink, or its dead letters."""
+    """A transactional output of a pipeline: its sink or its dead letters."""
 
     def __init__(self, open_it: Callable[[], "Opened"], topic: str, group: str) -> None:
         self.open = open_it
@@ -92,7 +92,7 @@ def written(
             sink.commit(batch, delivered(sink.write_task(batch), ROWS).written)
 
         def last() -> CommittedBatch | None:
-            sink._take(f"p-{source}")  # as the writer, whose word counts
+            sink._take(f"p-{source}")  # as the writer, which decides
             return sink.last_commit(f"p-{source}", at)
 
         return Opened(write, last, sink.close)

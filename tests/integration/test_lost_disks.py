@@ -1,4 +1,4 @@
-"""A broker without any log directory that works ends, and says what to do; others go on."""
+"""A broker without a working log directory exits with a remedy; other brokers continue."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_process_exits_with_code_1_and_one_line_with_a_remedy(tmp_path: Path) 
 
 
 def test_other_brokers_lead_at_once_and_the_broker_returns_after_a_restart(tmp_path: Path) -> None:
-    """Though nobody would notice that it lags, and its session would last for long."""
+    """This is fast although the lag limit and the session timeout are long."""
 
     async def create(members: Members) -> None:
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[ENDING, 1, 2])

@@ -1,4 +1,4 @@
-"""What a task of a pipeline holds in memory: a few fetches, however much there is to read."""
+"""A pipeline task keeps only a few fetches in memory, whatever the size of the backlog."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from support.wire.topics import MakeTopic
 
-# In a process of its own, since the most that a process ever held is what is asked for.
+# Runs in a separate process because it measures the peak memory of the process.
 READ = """
 import json, resource, sys
 from headrace.pipeline.core.offsets import OffsetRange

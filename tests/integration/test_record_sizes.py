@@ -1,4 +1,4 @@
-"""What limits in bytes are judged by where Spark does not tell: a look at a few records."""
+"""Record sizes are estimated from a sample where Spark does not report them."""
 
 import pytest
 from confluent_kafka import Producer

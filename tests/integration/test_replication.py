@@ -1,4 +1,4 @@
-"""Leaders and followers over real sockets: copies, commits, in-sync sets, changes of leader."""
+"""Leaders and followers over real sockets: copies, commits, the ISR, leader changes."""
 
 import asyncio
 import random
@@ -134,7 +134,7 @@ def test_records_are_rejected_while_too_few_replicas_are_in_sync(tmp_path: Path)
 
 
 async def send_numbered(cluster: HandmadeCluster, broker_id: int, sequence: int) -> ErrorCode:
-    """One record of an idempotent producer; the answer's code."""
+    """Sends one record of an idempotent producer; returns the error code."""
     record = Record(0, 1_700_000_000_000, None, b"%d" % sequence, ())
     batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
     async with cluster.client(broker_id) as line:
@@ -143,7 +143,7 @@ async def send_numbered(cluster: HandmadeCluster, broker_id: int, sequence: int)
 
 
 def test_batches_after_a_rejected_batch_wait_for_its_retry_at_a_new_leader(tmp_path: Path) -> None:
-    """The producer knew who leads before that one did: it was sent away, and its next one not."""
+    """The producer knew of the new leader first: its first batch was rejected, its second not."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
@@ -175,7 +175,7 @@ def test_batches_that_overtake_an_unanswered_batch_wait_for_its_retry(
             assert await send_numbered(cluster, 2, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
             for sequence in (1, 2):
                 assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
-            # What this leader has taken itself it knows: what is missing then is missing.
+            # The leader knows the batches that it appended itself: a gap there is an error.
             assert await send_numbered(cluster, 2, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     asyncio.run(run())
@@ -200,7 +200,7 @@ def test_batches_after_a_batch_rejected_for_too_few_replicas_wait_for_its_retry(
 
 
 def test_a_new_producers_second_batch_waits_for_its_first(tmp_path: Path) -> None:
-    """Its first came before the leader knew that it leads; taken second, it would be too late."""
+    """The first batch arrived before the leader knew of its leadership and must stay first."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
@@ -215,7 +215,7 @@ def test_a_new_producers_second_batch_waits_for_its_first(tmp_path: Path) -> Non
 
 
 def test_a_producer_whose_first_batches_are_gone_waits_only_seconds(tmp_path: Path) -> None:
-    """Its state may have expired: then nothing comes before what it sends now (KIP-360)."""
+    """Its state may have expired: then no earlier batch is missing (KIP-360)."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
@@ -418,7 +418,7 @@ def test_a_consumer_is_redirected_to_a_replica_in_its_rack_and_reads_there(tmp_p
                 assert read.high_watermark == 2
                 fenced = await fetch(line, fetch_from(0, rack="rack-3", epoch=1))
                 assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-                # A follower may have lost its log: that an offset is nowhere, only leaders say.
+                # A follower may have lost its log: only leaders return OFFSET_OUT_OF_RANGE.
                 past = await fetch(line, fetch_from(3, rack="rack-3"))
                 assert past.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
                 unasked = await fetch(line, fetch_from(0))
@@ -431,7 +431,7 @@ def test_a_consumer_is_redirected_to_a_replica_in_its_rack_and_reads_there(tmp_p
 def test_an_out_of_sync_follower_redirects_consumers_at_its_log_end_to_the_leader(
     tmp_path: Path,
 ) -> None:
-    """Where they would wait for what nobody knows when it will have."""
+    """At the follower they could wait an unknown time for new records."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path, racks=True) as cluster, cluster.client(3) as line:
@@ -452,7 +452,7 @@ def test_an_out_of_sync_follower_redirects_consumers_at_its_log_end_to_the_leade
 
 
 def test_a_follower_without_contact_to_its_leader_redirects_consumers_to_it(tmp_path: Path) -> None:
-    """It would not hear that it is out of sync either."""
+    """Such a follower would not learn that it is out of sync either."""
 
     async def run() -> None:
         settings = {"replica.lag.time.max.ms": "500"}
@@ -476,7 +476,7 @@ def test_a_follower_without_contact_to_its_leader_redirects_consumers_to_it(tmp_
 
 
 def test_a_follower_does_not_report_uncopied_offsets_as_divergence(tmp_path: Path) -> None:
-    """A consumer that names its epoch (KIP-320) would go back."""
+    """A consumer that sends its epoch (KIP-320) would otherwise go back."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
@@ -532,7 +532,7 @@ async def fetch(line: ClientConnection, request: FetchRequest) -> FetchPartition
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_reassigned_replica_is_copied_within_the_throttle(tmp_path: Path, side: str) -> None:
-    """Who is in sync is not held back."""
+    """In-sync replicas are not throttled."""
     settings = {f"{side}.replication.throttled.rate": "100000", "replica.fetch.max.bytes": "50000"}
     held = {f"{side}_replication_throttled_replicas": "*"}
 

@@ -1,4 +1,4 @@
-"""What outlives a stop, and clients that live through one."""
+"""Data and clients survive a stop and a restart of the broker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,7 +145,7 @@ def test_a_deleted_topic_does_not_come_back(broker: BrokerProcess) -> None:
 
 
 def test_clients_survive_a_broker_restart(broker: BrokerProcess) -> None:
-    """Everything is delivered once and in order, and a consumer goes on where it was."""
+    """Every record is delivered once and in order, and a consumer resumes where it stopped."""
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "steady")
     failures: list[KafkaError] = []

@@ -1,4 +1,4 @@
-"""Old data goes away by size and by time, from the front, in whole segments."""
+"""Old segments are deleted whole, oldest first, by size and by time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Closed segments that change, shrink or go on one replica: never served, repaired from another."""
+"""Changed, shortened or missing closed segments are never served and are repaired."""
 
 import asyncio
 from collections.abc import Callable
@@ -99,7 +99,7 @@ async def create(
 
 
 async def produce(members: Members, value: bytes, key: bytes | None = None) -> None:
-    """To whoever leads, as often as it takes."""
+    """Sends to the current leader until it succeeds."""
 
     async def once() -> bool:
         at = members.partition(next(iter(members.brokers))).leader
@@ -136,7 +136,7 @@ async def fetch(
 
 
 async def consume(members: Members, count: int) -> list[bytes | None]:
-    """Reads from whoever leads; what is served must be what was written."""
+    """Reads from the current leader; served records must equal the written ones."""
     found: list[bytes | None] = []
     tries = 0
     while len(found) < count:
@@ -205,12 +205,12 @@ DAMAGED = 26 + 500_000 // len(batch(VALUES[0]))  # the offset that `flip` hits
 
 
 def test_a_damaged_leader_whose_successor_fails_serves_its_intact_data(tmp_path: Path) -> None:
-    """It was about to resign. When the other is back, that one leads, and it is copied again."""
+    """The leader was about to resign. The other replica leads when it returns and repairs it."""
 
     async def test() -> None:
         settings = SETTINGS | {"min.insync.replicas": "1"}
         async with Members(tmp_path, count=2, settings=settings) as members:
-            other = members.controller  # whom it will ask in vain
+            other = members.controller  # which will not respond
             leader = 3 - other
             await create(members, replicas=(leader, other))
             for value in VALUES:
@@ -218,7 +218,7 @@ def test_a_damaged_leader_whose_successor_fails_serves_its_intact_data(tmp_path:
             await until(lambda: log_of(members, other).log_end_offset == COUNT, "both have all")
             flip(tmp_path / str(leader))
             log = log_of(members, leader)
-            # In one turn of the loop: it has found out and asks to resign when the other dies.
+            # In one loop iteration: it detects the damage and asks to resign when the other fails.
             with pytest.raises(RecordsDamaged):
                 log.read(DAMAGED, max_bytes=1)
             members.brokers[leader].replication.resign_from_failed()
@@ -262,7 +262,7 @@ def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_retu
 
 
 def test_a_running_follower_that_reads_damaged_data_is_copied_again(tmp_path: Path) -> None:
-    """With nothing else under way, too: it names itself to its leader again."""
+    """This also works on an idle partition: the follower fetches from its leader again."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -283,7 +283,7 @@ def test_a_running_follower_that_reads_damaged_data_is_copied_again(tmp_path: Pa
 
 
 class LateLine:
-    """What a follower sends to its leader, from the fetch at `offset` on, arrives when it may."""
+    """Delays the follower's fetches from `offset` on until they are released."""
 
     def __init__(self, members: Members, follower: int, leader: int, offset: int) -> None:
         fetchers = members.brokers[follower].replication._fetchers
@@ -313,7 +313,7 @@ class LateLine:
 def test_a_late_fetch_does_not_return_a_damaged_follower_to_the_isr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would count as in sync with what is cut off by then, and might be elected."""
+    """It would count as in sync with truncated records, and might be elected."""
     ends: list[int] = []  # of the follower's log, whenever it joins
 
     async def test() -> None:
@@ -341,7 +341,7 @@ def test_a_late_fetch_does_not_return_a_damaged_follower_to_the_isr(
             await members.ask(1, alone, ProduceResponse, version=12)
             await until(lambda: line.late, "3 has told that it has it, and 1 has not heard")
             assert (await fetch(members, 3, DAMAGED, "rack-3"))[0]
-            for number in range(3):  # as often as it takes to leave, and to be cut back
+            for number in range(3):  # until it has left the ISR and is truncated
                 members.brokers[3].replication.resign_from_failed()
                 await create_orders(members, name=f"another-{number}")
             line.arrive()
@@ -357,7 +357,7 @@ def test_a_late_fetch_does_not_return_a_damaged_follower_to_the_isr(
 def test_data_lost_by_a_stopped_replica_is_copied_again(
     id_: int, damage: Damage, tmp_path: Path
 ) -> None:
-    """Whether it leads when it is back or not."""
+    """This holds whether or not it leads after its return."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -368,7 +368,7 @@ def test_data_lost_by_a_stopped_replica_is_copied_again(
             damage(tmp_path / str(id_))
             await members.start(id_)
             await until(lambda: id_ in members.partition(2).isr or damage is not flip, "back")
-            if damage is flip:  # nobody has read it yet
+            if damage is flip:  # no client has read it yet
                 with pytest.raises(RecordsDamaged):
                     values(members, id_)
             await produce(members, b"more")
@@ -380,7 +380,7 @@ def test_data_lost_by_a_stopped_replica_is_copied_again(
 
 @pytest.mark.parametrize("damage", [remove, remove_with_indexes])
 def test_data_lost_by_a_killed_replica_is_copied_again(damage: Damage, tmp_path: Path) -> None:
-    """No list of its segments is left: their neighbours tell."""
+    """There is no list of its segments: adjacent segments show the gap."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -402,7 +402,7 @@ def test_data_lost_by_a_killed_replica_is_copied_again(damage: Damage, tmp_path:
 
 def test_a_replica_that_cannot_be_compacted_is_repaired_and_then_compacted(tmp_path: Path) -> None:
     async def test() -> None:
-        settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test says so
+        settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test allows it
         async with Members(tmp_path, settings=settings) as members:
             compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
             await create(members, **compacted)

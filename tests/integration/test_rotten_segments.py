@@ -1,4 +1,4 @@
-"""librdkafka, which checks no checksums by itself, reads closed segments that are damaged."""
+"""librdkafka, which does not verify checksums by default, reads damaged closed segments."""
 
 import time
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def remove(data: Path) -> None:
 def read(
     servers: str, offset: int, count: int, *, to_the_end: bool = True
 ) -> tuple[dict[int, bytes], KafkaError | None]:
-    """What a consumer is given from `offset` on, up to an error that is not passing."""
+    """The records a consumer gets from `offset` on, up to a permanent error."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

@@ -1,4 +1,4 @@
-"""What share groups do when time passes: locks end, stored state is pruned."""
+"""Share groups over time: locks expire, stored state is pruned."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Rig:
-    """A broker whose time stands still, a topic with three records, two members."""
+    """A broker with a stopped clock, a topic with three records, two members."""
 
     def __init__(self, broker: Broker, clock: VirtualClock) -> None:
         self.clock = clock

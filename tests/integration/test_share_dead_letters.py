@@ -122,7 +122,7 @@ def test_dead_letters_copy_the_record_if_the_group_is_configured_so(rig: Rig) ->
 
 
 def moved_past(rig: Rig, member: ShareMember, offset: int) -> bool:
-    """Whether the group's start has; it is stored with the next change."""
+    """Whether the group's start offset moved; it is stored with the next change."""
     rig.produce(b"x")
     acquired = member.acquire()
     if acquired:
@@ -167,7 +167,7 @@ def test_dead_letters_survive_group_deletion_and_a_restart(rig: Rig) -> None:
 def test_a_dead_letter_of_an_unarchived_record_is_written_once_after_a_crash(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others that wrote behind it do not hide it, and those that were not written are."""
+    """Later records do not hide a written dead letter, and missing dead letters are written."""
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a", b"b", b"c", b"d")

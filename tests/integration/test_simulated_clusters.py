@@ -58,8 +58,8 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 def test_code_that_never_yields_to_the_event_loop_is_found() -> None:
-    """As it was in seed 60019: a commit tried again and again, on a store that was closed."""
-    for cpu_s in (0.1, 0.2, 0.3):  # whoever is interrupted, and whatever he makes of it
+    """For example, a commit that is retried endlessly on a closed store."""
+    for cpu_s in (0.1, 0.2, 0.3):  # whichever task is interrupted, and however it handles that
         assert run_limited(1, SECONDS, cpu_s).violation is not None
 
 

@@ -1,4 +1,4 @@
-"""Stopping: what was accepted is answered, the stop is bounded, a second signal ends at once."""
+"""Stopping: accepted requests are answered, time is bounded, a second signal ends at once."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def test_a_waiting_fetch_does_not_delay_a_stop(spawn: Spawn) -> None:
         began = time.monotonic()
         assert broker.stop() == 0
         assert time.monotonic() - began < 10
-        # It is answered, or told that the broker has gone.
+        # The client gets a response or a closed connection.
         try:
             wire.receive(APIS[ApiKey.FETCH], 12)
         except ConnectionEnded:

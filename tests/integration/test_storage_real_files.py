@@ -1,4 +1,4 @@
-"""Logs on a real disk: flushes beside appends, many partitions, bounded descriptors."""
+"""Logs on a real disk: concurrent flushes and appends, many partitions, few descriptors."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ def test_a_flush_in_a_thread_covers_all_earlier_appends(tmp_path: Path) -> None:
             while not stop.is_set():
                 before = log.log_end_offset
                 log.flush()
-                # A roll meanwhile may hold the point back by one offset, never by more.
+                # A concurrent roll may delay the recovery point by one offset, never by more.
                 assert log.recovery_point >= before - 1
                 flushes += 1
         except BaseException as error:
@@ -148,7 +148,7 @@ def test_the_number_of_disk_reads_does_not_depend_on_log_length(
 
 
 def test_checkpoint_writes_of_two_threads_do_not_conflict(tmp_path: Path) -> None:
-    """A log that is cut writes recovery points at once, also while a chore writes them."""
+    """A truncation writes recovery points at once, even while a background task writes them."""
     manager = open_manager(tmp_path / "data")
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
     log.append(batch(b"value"), leader_epoch=0, now_ms=SystemClock().wall_ms())

@@ -1,4 +1,4 @@
-"""`headrace.testing.Cluster`: what a user's test can do to a cluster, and what it then sees."""
+"""`headrace.testing.Cluster`: the faults that a user's test can inject, and their effects."""
 
 import asyncio
 import threading
@@ -111,7 +111,7 @@ def test_an_isolated_leader_does_not_acknowledge_unreplicated_records(
     cluster.wait_until_healthy()
     values = [each.value for each in cluster.headrace.consume(topic)]
     assert values.count(b"kept") == 1
-    # Acknowledged means there, refused means perhaps; never acknowledged and gone.
+    # Acknowledged records exist, rejected records may exist; no acknowledged record is lost.
     assert outcomes[0] is not None or b"lost?" in values
 
 

@@ -1,4 +1,4 @@
-"""`Headrace`, the helper: what it makes, writes, reads and says, and what is gone afterwards."""
+"""`Headrace`, the test helper: it creates, writes, reads, reports and cleans up."""
 
 import asyncio
 import unittest

@@ -1,4 +1,4 @@
-"""A topic as a sink: one transaction a batch, recognised when it comes again."""
+"""A topic as a sink: one transaction per batch, and repeated batches are recognized."""
 
 from collections.abc import Iterator
 from dataclasses import replace

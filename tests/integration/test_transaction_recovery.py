@@ -123,7 +123,7 @@ def test_failed_marker_writes_are_retried(
         producer = TransactionalProducer(wire, protocol).init()
         assert not producer.send(TOPIC, b"a")
         assert not producer.try_end(commit=True)[0]
-        # Nobody begins another transaction before this one has ended.
+        # No producer can begin another transaction before this one has ended.
         assert producer.try_end(commit=True)[0] is ErrorCode.CONCURRENT_TRANSACTIONS
         assert producer.try_init() is ErrorCode.CONCURRENT_TRANSACTIONS
         no_markers.undo()
@@ -143,7 +143,7 @@ def test_a_producer_that_exceeds_its_timeout_is_aborted_and_fenced(protocol: Pro
         assert producer.send_only(TOPIC, b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
         assert producer.add((TOPIC, 0)) is ErrorCode.PRODUCER_FENCED
         code, _ = producer.try_end(commit=True)
-        # Version 2 takes it for a retry, one epoch behind: an aborted transaction is not committed.
+        # Version 2 treats it as a retry, one epoch behind: an aborted transaction is not committed.
         assert code is (
             ErrorCode.PRODUCER_FENCED if protocol is V1 else ErrorCode.INVALID_TXN_STATE
         )

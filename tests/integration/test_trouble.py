@@ -1,4 +1,4 @@
-"""Trouble comes to exactly the requests that it was ordered for, and looks as Kafka's own does."""
+"""Injected faults affect only the chosen requests and look like Kafka's own errors."""
 
 import time
 import uuid
@@ -94,7 +94,7 @@ def test_the_next_requests_fail_and_are_not_carried_out(
 def test_faults_apply_to_a_connection_on_the_commit_fast_path(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
-    """Its commits take a fast path, which faults must switch off."""
+    """Its commits take a fast path, which faults must disable."""
     group = uuid.uuid4().hex
     wait_for_coordinator(wire, group)
 

@@ -1,4 +1,4 @@
-"""`headrace up`: what it prints, how it stops, and what it says when it cannot start."""
+"""`headrace up`: its output, its shutdown, and its errors at start."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 def screen_of(process: subprocess.Popen[str]) -> str:
-    """What it prints until it serves."""
+    """The output until the broker serves requests."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
@@ -75,7 +75,7 @@ def test_the_start_screen_shows_the_address_and_commands_to_try(up: Up, tmp_path
     assert found is not None
     assert len(screen.splitlines()) <= 24
     assert str(tmp_path / "data") in screen
-    assert screen.count(found[1]) >= 4  # every line to try has the address in it
+    assert screen.count(found[1]) >= 4  # every suggested command contains the address
     with socket.create_connection(("127.0.0.1", int(found[2])), timeout=DEADLINE_S):
         pass
 
@@ -95,7 +95,7 @@ def test_a_signal_stops_the_broker_cleanly(up: Up, tmp_path: Path, number: signa
 def test_a_second_signal_stops_the_broker_at_once(
     up: Up, tmp_path: Path, number: signal.Signals
 ) -> None:
-    # A stop that would take its time: the client has asked and does not read its answers.
+    # A slow stop: the client has sent requests and does not read the responses.
     process = up("--port", "0", "--data", str(tmp_path / "data"))
     with unread_answers(port_of(process)):
         process.send_signal(number)
@@ -108,7 +108,7 @@ def test_a_second_signal_stops_the_broker_at_once(
 
 
 def unread_answers(port: int) -> socket.socket:
-    """A connection that asks for far more than the sockets between hold, and reads nothing."""
+    """A connection that requests more than the socket buffers hold, and reads nothing."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""When a test moves a broker's clock, what is due has happened when the move is over.
+"""When a test advances a broker's clock, all due work is done when the call returns.
 
 Everything is asked of the broker, at once and without waiting: that is the promise.
 """
@@ -142,7 +142,7 @@ def test_a_restarted_broker_keeps_the_clock() -> None:
         clock.advance(hours=2)
         assert broker.headrace.consume(topic) == []
         broker.stop()
-        clock.advance(hours=1)  # nobody is there to notice
+        clock.advance(hours=1)  # no broker is running to notice
         assert clock.wall_ms() == 1_000_000_000_000 + 3 * 3_600_000
 
 

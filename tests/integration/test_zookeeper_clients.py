@@ -161,7 +161,7 @@ def test_watches_are_called_once_for_what_they_watch(clients: Clients) -> None:
         await expect("data of a")
         await other.multi([SetData("/a", b"2"), Create("/new")])  # the first was watched once
         await expect("birth of new")
-        await other.multi([Delete("/a/b"), Create("/a/b")])  # looks as before, and is not
+        await other.multi([Delete("/a/b"), Create("/a/b")])  # looks the same but is a new znode
         await expect("children of a")
         await other.multi([Create("/later")])
         await expect("birth of later")

@@ -1,4 +1,4 @@
-"""ApiVersions and the versions of everything else: what is advertised, served and refused."""
+"""ApiVersions and all API versions: advertised, served and rejected."""
 
 import struct
 

@@ -51,7 +51,7 @@ def group(wire: Wire, new_name: NewName) -> str:
 
 
 def wait_until_coordinated(wire: Wire, group: str) -> None:
-    """Until the internal topic is there and the group's part of it is loaded."""
+    """Waits until the internal topic exists and the group's partition is loaded."""
 
     def found() -> bool:
         answer = wire.call(
@@ -82,7 +82,7 @@ def join_request(
 
 
 def join(wire: Wire, group: str, member_id: str = "", *, version: int = 9) -> JoinGroupResponse:
-    """Joins, with the id that the broker gives if it gives one first."""
+    """Joins, with the member id from the broker if the broker returns one first."""
     answer = wire.call(join_request(group, member_id), JoinGroupResponse, version)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         answer = wire.call(join_request(group, answer.member_id), JoinGroupResponse, version)

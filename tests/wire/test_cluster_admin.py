@@ -1,4 +1,4 @@
-"""Requests of cluster kind as they go over the wire: what three brokers answer."""
+"""Cluster requests over the wire, answered by three brokers."""
 
 from collections.abc import Iterator
 
@@ -190,7 +190,7 @@ def coordinator_of(wire: Wire, group: str) -> int:
 def test_transactional_offsets_sent_to_another_broker_return_not_coordinator(
     cluster: Cluster, wire: Wire
 ) -> None:
-    """It asked the transaction's coordinator first, whose no may be final for the producer."""
+    """The check precedes the transaction coordinator's, whose error may be fatal to the producer."""
     place(wire, "moved", 1)
     wrong = coordinator_of(wire, "g") % 3 + 1
     commit = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
@@ -206,7 +206,7 @@ def test_transactional_offsets_sent_to_another_broker_return_not_coordinator(
 
 
 def test_a_share_fetch_from_a_follower_returns_the_leader(cluster: Cluster, wire: Wire) -> None:
-    """The field is never absent: 0 said that broker 0 leads in epoch 0."""
+    """The field is never absent: a default of 0 would mean broker 0 in epoch 0."""
     place(wire, "shared", 1)
     topic_id = topic_id_of(wire, "shared")
     member = "AAAAAAAAAAAAAAAAAAAAEQ"

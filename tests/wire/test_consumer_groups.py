@@ -75,13 +75,13 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def wire(bootstrap: str) -> Iterator[Wire]:
-    """More patient than usual: the first of these requests makes the broker import a lot."""
+    """Uses a longer timeout: the first request makes the broker import many modules."""
     with Wire(bootstrap, timeout_s=DEADLINE_S) as connection:
         yield connection
 
 
 class Member:
-    """A member that sends what a test says, and remembers what it was told."""
+    """A member that sends the given fields and records the responses."""
 
     def __init__(self, wire: Wire, group: str, member_id: str) -> None:
         self.wire = wire
@@ -117,7 +117,7 @@ class Member:
         return self.beat(**(options | fields))  # type: ignore[arg-type]
 
     def report(self) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat that tells what the member owns: all that it was last told."""
+        """A heartbeat that reports the last received assignment as owned."""
         return self.beat(
             topic_partitions=[
                 ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=id_, partitions=numbers)
@@ -159,7 +159,7 @@ class Member:
 
 @pytest.fixture
 def group(wire: Wire, new_name: NewName) -> str:
-    """A name whose coordinator is there and loaded."""
+    """A group id whose coordinator is available and loaded."""
     name = new_name()
 
     def found() -> bool:

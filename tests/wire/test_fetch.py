@@ -101,7 +101,7 @@ def test_partition_max_bytes_limits_the_response_to_at_least_one_batch(
     some = fetch(wire, fetch_request(topic, partition_max_bytes=2500)).records
     assert len(whole_batches(some)) == 2
     assert len(bytes(some or b"")) <= 2500
-    # KIP-74: a batch larger than every limit is sent all the same, or nobody gets past it.
+    # KIP-74: a batch above every limit is still sent, otherwise no consumer could pass it.
     one = fetch(wire, fetch_request(topic, partition_max_bytes=10, max_bytes=10))
     assert len(whole_batches(one.records)) == 1
 
@@ -252,7 +252,7 @@ def test_a_session_returns_only_changed_partitions(wire: Wire, make_topic: MakeT
     assert _partitions(news) == {1}
     assert values_of(news.responses[0].partitions[0].records) == [b"a"]
 
-    # The reader moves on; the other partition stays as it was.
+    # The consumer advances; the other partition is unchanged.
     moved = _request(topic, {1: 1}, session_id=opened.session_id, session_epoch=3)
     assert _partitions(wire.call(moved, FetchResponse, FETCH_BY_NAME)) <= {1}
     produce(wire, topic, batch(b"b"), partition=0)
@@ -310,7 +310,7 @@ def test_a_session_by_topic_id_reports_a_deleted_topic(
         epoch += 1
         answer = wire.call(_next(opened.session_id, epoch), FetchResponse, FETCH.max_version)
         errors = {data.error_code for told in answer.responses for data in told.partitions}
-        # Apache Kafka has resolved the name when the session began and says the former.
+        # Apache Kafka resolves the name at the start of the session and returns the former.
         return bool(errors & {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
     wait_for(told, "the session reports the lost topic")

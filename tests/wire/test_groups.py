@@ -28,7 +28,7 @@ NOT_REQUESTED = -(2**31)
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """Of its own: a group here forms at once, and no other test's groups are listed."""
+    """A separate broker: groups form at once, and no other test's groups are listed."""
     with serving(AT_ONCE) as servers:
         yield servers
 

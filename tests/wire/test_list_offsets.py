@@ -52,7 +52,7 @@ def ask(
 
 @pytest.fixture
 def filled(wire: Wire, topic: str) -> str:
-    """Four batches; the largest timestamp stands in the third."""
+    """Four batches; the largest timestamp is in the third."""
     for delta in (0, 1000, 5000, 2000):
         produce(wire, topic, batch(b"a", b"b", timestamp=BASE_MS + delta))
     return topic

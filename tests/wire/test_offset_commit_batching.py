@@ -1,5 +1,5 @@
-"""Commits that arrive in one turn of the loop share a batch; each gets the answer that it would
-have had alone."""
+"""Commits that arrive in one loop iteration share a batch; each gets the same response as it
+would alone."""
 
 import asyncio
 import socket
@@ -46,7 +46,7 @@ DEADLINE_S = 60.0
 
 
 class Member:
-    """A client on the broker's own loop: what it sends waits until the loop turns."""
+    """A client on the broker's own event loop: its bytes arrive in the next iteration."""
 
     def __init__(self, bootstrap: str, partition: int) -> None:
         self.partition = partition
@@ -101,7 +101,7 @@ def commit_of(
 
 
 class Node:
-    """A broker whose groups live in one partition, and clients that have each committed twice."""
+    """A broker with one offsets partition, and clients that have each committed twice."""
 
     def __init__(self, broker: Broker, members: Sequence[Member]) -> None:
         self.broker = broker
@@ -157,7 +157,7 @@ async def started(
 
 
 async def until(condition: Callable[[], bool]) -> int:
-    """Returns after how many turns of the loop it is true; `run` has the deadline."""
+    """Returns after how many loop iterations it is true; `run` has the deadline."""
     turns = 0
     while not condition():
         turns += 1
@@ -185,7 +185,7 @@ def test_commits_of_one_loop_iteration_are_one_batch(tmp_path: Path) -> None:
 def test_responses_are_sent_after_all_appends_of_one_loop_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups of several shards: to wake a client for each answer costs as much as an append."""
+    """Groups of several shards: waking a client for each response costs as much as an append."""
     done: list[str] = []
     append, answer = Log.append_own, Connection.complete_fast_path
 

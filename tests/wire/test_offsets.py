@@ -72,7 +72,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """Of its own: a group here forms at once."""
+    """A separate broker on which groups form at once."""
     with serving(AT_ONCE) as servers:
         yield servers
 

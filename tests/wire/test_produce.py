@@ -1,4 +1,4 @@
-"""Produce, request by request: what is appended, what is refused, and with which error."""
+"""Produce, request by request: appended batches, rejected batches and their errors."""
 
 from collections.abc import Callable
 
@@ -271,7 +271,7 @@ def _producer(wire: Wire) -> tuple[int, int]:
 
     def ready() -> InitProducerIdResponse | None:
         answer = wire.call(request, InitProducerIdResponse)
-        # Apache Kafka says this while its first block of ids is on the way.
+        # Apache Kafka returns this until it has its first block of ids.
         return None if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else answer
 
     answer = wait_for(ready, "a producer id")

@@ -1,4 +1,4 @@
-"""Share groups over the wire: membership, what administrators ask, what outlives a broker."""
+"""Share groups over the wire: membership, admin requests, state that survives a restart."""
 
 import time
 import uuid
@@ -91,7 +91,7 @@ class Rig:
         return wait_for(answered, "the coordinator is there")
 
     def join(self, member: str) -> ShareMember:
-        """Joins and reads what it was given."""
+        """Joins and reads the assigned partitions."""
         answer = self.beat(member, 0, self.topic)
         assert answer.error_code == 0, answer.error_message
         assert answer.assignment is not None
@@ -315,7 +315,7 @@ def test_accepted_records_stay_accepted_over_a_restart(
 
 
 def test_nothing_is_lost_when_members_come_and_go(make_rig: Callable[..., Rig]) -> None:
-    """Every record is accepted once by somebody, although members drop their connections."""
+    """Every record is accepted once although members drop their connections."""
     rig = make_rig()
     rig.produce(*[str(number).encode() for number in range(60)])
     accepted: list[int] = []

@@ -1,4 +1,4 @@
-"""Topics over the raw wire: creating, describing, deleting, and who may auto-create."""
+"""Topics over the wire: creating, describing, deleting and auto-creation."""
 
 from collections.abc import Callable
 
@@ -374,7 +374,7 @@ def test_a_description_reports_unknown_and_invalid_names(
 def test_a_page_of_a_description_has_at_least_one_partition(
     wire: Wire, new_name: Callable[[], str], limit: int
 ) -> None:
-    """A client that goes on from the cursor of an empty page never comes to an end."""
+    """A client that continues from the cursor of an empty page would never finish."""
     name = new_name()
     create_topic(wire, name, partitions=2)
     request = DescribeTopicPartitionsRequest(

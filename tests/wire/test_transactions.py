@@ -1,4 +1,4 @@
-"""Transactions over the raw wire, in both protocol versions: what is written, seen and refused."""
+"""Transactions over the wire, in both protocol versions: writes, visibility and errors."""
 
 from collections.abc import Callable
 
@@ -252,7 +252,7 @@ def test_a_late_batch_of_version_2_is_rejected_after_the_end(
     code, _ = producer.try_end(commit=commit)
     assert not code
     producer.settle()
-    # In a partition that knows the transaction, and in one that the coordinator must be asked for.
+    # In a partition with the transaction, and in one that must verify with the coordinator.
     assert producer.send(topic, b"late") is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producer.send(topic, b"late", partition=1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert stable_and_end(wire, topic) == (2, 2)
