@@ -15,7 +15,7 @@ from support.storage.full_files import FullFiles
 from support.waiting import wait_for
 
 DEADLINE_S = 60.0
-NO_AUTO_COMMIT = "auto.commit.interval.ms=60000"  # the whole commit is left to the end
+NO_AUTO_COMMIT = "auto.commit.interval.ms=60000"  # offsets are committed only at the end
 
 
 @pytest.fixture

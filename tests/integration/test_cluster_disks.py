@@ -76,7 +76,7 @@ def test_partitions_led_from_a_failed_directory_move_and_the_rest_stay(tmp_path:
 
 
 def test_a_follower_with_a_failed_directory_does_not_block_commits(tmp_path: Path) -> None:
-    """The replica leaves the ISR although the lag limit is unbounded here."""
+    """The replica leaves the ISR although the lag limit is ten minutes here."""
     directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
 
     async def test() -> None:

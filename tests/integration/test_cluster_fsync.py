@@ -67,7 +67,7 @@ def test_a_leader_with_a_failed_flush_stops_acknowledging_and_is_replaced(
 def test_a_follower_with_a_failed_flush_leaves_the_isr_and_does_not_block_commits(
     tmp_path: Path, failures: int
 ) -> None:
-    """This holds although the lag limit is unbounded here."""
+    """This holds although the lag limit is long here."""
     files = FailingFiles()
 
     async def test() -> None:

@@ -69,7 +69,7 @@ def test_an_internal_topic_has_all_partitions_and_only_coordinators_write_to_it(
 
 
 def test_offsets_join_a_transaction_before_the_groups_coordinator_is_looked_up() -> None:
-    """A producer first adds the group at its own coordinator, when the offsets topic may be missing."""
+    """A producer adds the group at its own coordinator, before the offsets topic exists."""
     with headrace.testing.Broker() as broker, Wire(broker.bootstrap_servers) as wire:
         find = FindCoordinatorRequest(key_type=1, coordinator_keys=["writer"])
         wire.call(find, FindCoordinatorResponse)

@@ -190,7 +190,7 @@ def coordinator_of(wire: Wire, group: str) -> int:
 def test_transactional_offsets_sent_to_another_broker_return_not_coordinator(
     cluster: Cluster, wire: Wire
 ) -> None:
-    """The check precedes the transaction coordinator's, whose error may be fatal to the producer."""
+    """This check comes first: the transaction coordinator's error may be fatal to the producer."""
     place(wire, "moved", 1)
     wrong = coordinator_of(wire, "g") % 3 + 1
     commit = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
