@@ -1,4 +1,4 @@
-"""`headrace cluster` with invalid arguments: it says what is wrong and changes nothing."""
+"""`headrace cluster` with invalid arguments reports the error and changes nothing."""
 
 import json
 from collections.abc import Iterator

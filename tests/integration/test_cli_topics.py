@@ -148,7 +148,7 @@ def test_secrets_are_hidden_and_missing_secrets_are_reported(cli: Cli) -> None:
     assert "sasl.username" in missing.stderr
 
 
-def test_kafka_topics_prints_what_kafkas_own_tool_prints(cli: Cli, new_name: NewName) -> None:
+def test_kafka_topics_output_matches_kafkas_own_tool(cli: Cli, new_name: NewName) -> None:
     name = new_name()
     base = ("kafka-topics", "--topic", name)
     created = cli.ok(*base, "--create", "--partitions", "2", "--replication-factor", "1")

@@ -1,6 +1,6 @@
 """Bootstrap addresses that accept a connection but never respond do not block a command.
 
-A broker that is stopped by a signal looks so: the kernel accepts for it.
+A broker paused by a signal behaves like this: the kernel accepts connections for it.
 """
 
 import socket

@@ -132,7 +132,7 @@ def test_a_rolling_restart_neither_loses_nor_duplicates_records(
     assert all(each["leader"] == each["preferred"] for each in facts["partitions"])
 
 
-def test_a_broker_that_joins_takes_partitions_under_load(
+def test_a_joining_broker_receives_partitions_under_load(
     follower: Follower, cluster: ClusterUp, tmp_path: Path
 ) -> None:
     cli = Cli(cluster.bootstrap_servers, tmp_path)

@@ -410,7 +410,7 @@ def test_an_offline_replica_does_not_restore_a_deleted_topic(
     run(test())
 
 
-# -- what people ask of the controller -----------------------------------------------------------
+# -- admin requests to the controller ------------------------------------------------------------
 
 
 def test_leaders_are_elected_and_reassigned_by_request_at_any_broker(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_cluster_in_which_no_broker_starts_exits_with_the_reason(folder: Path)
     assert str(folder / "broker-1") in ended.stderr
 
 
-def test_without_kazoo_one_sentence_says_what_to_install(
+def test_without_kazoo_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.cli.cluster.local_cluster.find_spec", lambda name: None)
@@ -206,7 +206,7 @@ def test_without_kazoo_one_sentence_says_what_to_install(
     assert ended.stderr.count("\n") == 1
 
 
-def test_without_java_one_sentence_says_what_to_install(
+def test_without_java_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -1,7 +1,7 @@
 """confluent-kafka (librdkafka) with `group.protocol=consumer` (KIP-848), alone and with members
 of the classic protocol while a group moves from one to the other.
 
-Consumers join, leave, die and come back; the conditions are waited for, never timed.
+Consumers join, leave, fail and return; tests wait for conditions, never for fixed times.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def bootstrap() -> Iterator[str]:
 
 
 class Member:
-    """A consumer in a group, with what it has read."""
+    """A consumer in a group, with the records it has read."""
 
     def __init__(
         self, bootstrap: str, group: str, topics: list[str], config: dict[str, object]

@@ -1,6 +1,6 @@
 """confluent-kafka (librdkafka) in classic groups: every partition has exactly one reader.
 
-Consumers join, leave, die and come back; the conditions are waited for, never timed.
+Consumers join, leave, fail and return; tests wait for conditions, never for fixed times.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def bootstrap() -> Iterator[str]:
 
 
 class Member:
-    """A consumer in a group, with what it has been assigned and has read."""
+    """A consumer in a group, with its assignment and the records it has read."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, **config: object) -> None:
         self.read: list[Message] = []

@@ -26,7 +26,7 @@ FLUSH_S = 20.0
 
 
 class Deliveries:
-    """Collects what the producer reports."""
+    """Collects the producer's delivery reports."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -160,7 +160,7 @@ def test_librdkafkas_default_partitioner_is_not_changed(
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_acks_delivers(
+def test_every_acks_setting_delivers_records(
     bootstrap: str,
     topic: str,
     acks: str,
@@ -208,7 +208,7 @@ def test_a_message_below_the_limit_is_accepted_and_one_over_it_is_too_large(
     assert message.value() == fits
 
 
-def test_a_topic_may_allow_large_messages(
+def test_a_topic_can_allow_large_messages(
     bootstrap: str, make_topic: MakeTopic, consume: Callable[..., list[Message]]
 ) -> None:
     topic = make_topic(1, {"max.message.bytes": 20_000_000})

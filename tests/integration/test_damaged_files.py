@@ -92,9 +92,7 @@ def test_all_records_are_served_after_a_crash_with(damage: str, broker: BrokerPr
     with Wire(broker.bootstrap_servers) as wire:
         assert _values(wire) == [b"%04d" % number for number in range(RECORDS)]
         assert _offset_at(wire, BASE_MS + 20_500) == 21
-        assert (
-            produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1
-        )  # the damage is known
+        assert produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1  # duplicate
         assert produce(wire, "t", _numbered(RECORDS)).base_offset == RECORDS
 
 

@@ -320,7 +320,7 @@ def test_a_member_of_a_consumer_group_stays_a_member(old: OldBroker) -> None:
 
 
 def test_a_share_group_receives_unacknowledged_records(old: OldBroker) -> None:
-    """Accepted and rejected records do not come again; a released one counts its delivery, and a
+    """Accepted and rejected records are not redelivered; a released one counts its delivery, and a
     clean stop has released those that were not acknowledged."""
     group = "share-workers"
     wait_for_coordinator(old.wire, group)

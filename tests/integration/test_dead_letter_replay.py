@@ -266,7 +266,7 @@ def test_the_group_offset_is_the_first_pending_dead_letter(
     set_aside(letters, tmp_path, 0, *(Bad(source, 0, at) for at in range(4)))
     run(settings, topic, where=parse_filter("source.offset != 1"))
     lag = helper.lag(f"{topic}.replay", topic)
-    assert sum(lag.values()) == 4  # letters 1, 2, 3 and the marker of the transaction
+    assert sum(lag.values()) == 4  # dead letters 1, 2, 3 and the marker of the transaction
     run(settings, topic)
     assert sum(helper.lag(f"{topic}.replay", topic).values()) == 0
 

@@ -21,7 +21,7 @@ def test_connections_over_the_limit_are_rejected_and_others_continue(
 ) -> None:
     broker = spawn({setting: LIMIT})
     with ExitStack() as opened:
-        # The connection that saw the broker start may not be gone yet.
+        # The connection that checked the start may still be open.
         wait_for(lambda: _served(broker.bootstrap_servers), "the start's connection is gone")
         served = [opened.enter_context(Wire(broker.bootstrap_servers)) for _ in range(LIMIT)]
         for wire in served:

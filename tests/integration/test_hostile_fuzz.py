@@ -29,7 +29,7 @@ MAX_GROWTH_BYTES = 64 << 20
 CHECK_EVERY = 200
 
 
-def test_mutated_requests_do_no_harm(spawn: Spawn) -> None:
+def test_mutated_requests_do_not_affect_the_broker(spawn: Spawn) -> None:
     broker = spawn()
     generator = random.Random(SEED)
     with Wire(broker.bootstrap_servers) as healthy:

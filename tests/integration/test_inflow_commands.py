@@ -68,7 +68,7 @@ checkpoint: checkpoint
         return [] if intent is None else [path.rpartition("/")[2] for path in intent.files]
 
     def send_a_batch(self) -> None:
-        """Does what a run does with an empty batch."""
+        """Sends an empty batch, as a run does."""
         flow = load_spec(self.spec).resolved()[0]
         with closing(open_inflow(flow, {"bootstrap.servers": self._servers})) as inflow:
             BatchIntents(self._folder / "checkpoint").save(BatchIntent(0, ()))

@@ -210,7 +210,7 @@ def test_a_damaged_leader_whose_successor_fails_serves_its_intact_data(tmp_path:
     async def test() -> None:
         settings = SETTINGS | {"min.insync.replicas": "1"}
         async with Members(tmp_path, count=2, settings=settings) as members:
-            other = members.controller  # which will not respond
+            other = members.controller  # the leader's request to it fails
             leader = 3 - other
             await create(members, replicas=(leader, other))
             for value in VALUES:

@@ -164,7 +164,7 @@ def test_a_broker_on_the_system_clock_has_no_virtual_clock() -> None:
         _ = Broker().clock
 
 
-def test_real_clients_form_groups_while_time_stands_still(headrace: Headrace) -> None:
+def test_real_clients_form_groups_with_a_stopped_clock(headrace: Headrace) -> None:
     from confluent_kafka import Consumer
 
     topic = headrace.create_topic()

@@ -138,7 +138,7 @@ def test_versions_and_transaction_ids_distinguish_incarnations_and_changes(
     clients.run(test())
 
 
-def test_watches_are_called_once_for_what_they_watch(clients: Clients) -> None:
+def test_each_watch_fires_once_for_its_znode(clients: Clients) -> None:
     async def test() -> None:
         client, other = await clients.start(), await clients.start()
         await client.multi([Create("/a"), Create("/a/b")])

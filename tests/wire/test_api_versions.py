@@ -78,7 +78,7 @@ def test_produce_0_to_2_are_advertised_but_rejected(wire: Wire, topic: str, vers
 def test_an_unsupported_version_closes_the_connection(wire: Wire, key: ApiKey) -> None:
     if key is ApiKey.API_VERSIONS:
         pytest.skip("answered in version 0")
-    # What follows the header does not matter: the version cannot be read.
+    # The body does not matter: the broker cannot read this version.
     wire.send_bytes(frame(struct.pack(">hhih", key, APIS[key].max_version + 1, 1, -1) + b"\0\0"))
     assert wire.ends()
 

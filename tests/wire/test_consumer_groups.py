@@ -185,7 +185,7 @@ def member(wire: Wire, group: str) -> Enter:
 
 
 def settle(*members: Member, until: Callable[[], bool]) -> None:
-    """Members report what they own until the condition is true."""
+    """Members report their partitions until the condition is true."""
 
     def reported() -> bool:
         for one in members:

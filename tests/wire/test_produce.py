@@ -105,7 +105,7 @@ def test_unknown_topics_partitions_and_ids_return_errors(
     assert by_id.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_clients_may_not_write_to_internal_topics(wire: Wire) -> None:
+def test_clients_cannot_write_to_internal_topics(wire: Wire) -> None:
     internal = "__consumer_offsets"
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=internal)])
 

@@ -132,7 +132,7 @@ def test_a_fetch_is_woken_by_a_released_record(share: Share) -> None:
     assert [a.delivery_count for a in bob.took(response)[0].acquired_records] == [2]
 
 
-def test_a_fetch_that_finds_nothing_ends_in_time_without_partitions(share: Share) -> None:
+def test_an_empty_fetch_returns_no_partitions_after_max_wait(share: Share) -> None:
     ann = share.member("ann")
     assert ann.fetch(max_wait_ms=1) == {}
     assert ann.fetch(max_wait_ms=1) == {}
