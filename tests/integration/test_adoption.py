@@ -1,4 +1,4 @@
-"""A node without metadata takes in the topics that its directory holds, as Kafka wrote them."""
+"""A node without metadata adopts the topics in its log directory, as Kafka wrote them."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ def run(work: Coroutine[object, object, T]) -> T:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
+def test_produced_records_are_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
     async def work() -> None:
         values = [f"value {number}".encode() * 10 for number in range(200)]
         async with AIOKafkaProducer(
@@ -88,13 +88,15 @@ def test_a_message_over_the_limit_is_too_large(bootstrap: str, topic: str) -> No
         ) as producer:
             with pytest.raises(MessageSizeTooLargeError):
                 await producer.send_and_wait(topic, b"x" * 2_000_000, partition=0)
-            # The producer goes on.
+            # The producer continues.
             assert (await producer.send_and_wait(topic, b"x", partition=0)).offset == 0
 
     run(work())
 
 
-def test_the_admin_client_creates_grows_and_deletes(bootstrap: str, topic: str) -> None:
+def test_the_admin_client_creates_topics_adds_partitions_and_deletes(
+    bootstrap: str, topic: str
+) -> None:
     async def work() -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
         await admin.start()

@@ -48,11 +48,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def owned(*consumers: AIOKafkaConsumer) -> list[int]:
-    """The partitions that the consumers have, each as often as it is had."""
+    """The partitions of all consumers; a partition with two owners appears twice."""
     return sorted(part.partition for one in consumers for part in one.assignment())
 
 
-def test_two_members_share_and_one_takes_over_when_the_other_leaves(
+def test_two_members_share_partitions_and_one_takes_over_when_the_other_leaves(
     bootstrap: str, make_topic: MakeTopic, new_name: Callable[[], str]
 ) -> None:
     topic, group = make_topic(4), new_name()
@@ -67,7 +67,7 @@ def test_two_members_share_and_one_takes_over_when_the_other_leaves(
     run(work())
 
 
-def test_a_group_goes_on_where_it_has_committed(
+def test_a_group_resumes_from_its_committed_offsets(
     bootstrap: str, topic: str, new_name: Callable[[], str]
 ) -> None:
     group = new_name()

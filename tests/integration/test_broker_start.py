@@ -1,4 +1,4 @@
-"""`headrace broker start`: what a service manager sees of it."""
+"""`headrace broker start` under a service manager: output, exit codes, notifications."""
 
 import signal
 import socket
@@ -45,7 +45,9 @@ def one_node(tmp_path: Path) -> str:
     return f"node.id=5\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path / 'data'}\n"
 
 
-def test_one_line_says_that_it_serves_and_a_signal_stops_it(start: Start, tmp_path: Path) -> None:
+def test_the_broker_logs_readiness_in_one_line_and_stops_on_a_signal(
+    start: Start, tmp_path: Path
+) -> None:
     process = start(one_node(tmp_path))
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -56,7 +58,7 @@ def test_one_line_says_that_it_serves_and_a_signal_stops_it(start: Start, tmp_pa
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_systemd_is_told_when_it_serves_and_when_it_stops(start: Start, tmp_path: Path) -> None:
+def test_systemd_is_notified_of_start_and_stop(start: Start, tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(path))
@@ -85,7 +87,7 @@ def test_systemd_is_told_when_it_serves_and_when_it_stops(start: Start, tmp_path
         ("log.dirs=d\nlog.dirz=e\n", "log.dirz"),
     ],
 )
-def test_what_only_a_change_of_the_file_mends_is_exit_code_2(
+def test_an_error_in_the_properties_file_is_exit_code_2(
     start: Start, properties: str, words: str
 ) -> None:
     process = start(properties)
@@ -95,7 +97,7 @@ def test_what_only_a_change_of_the_file_mends_is_exit_code_2(
     assert words in errors
 
 
-def test_what_may_pass_is_exit_code_1(start: Start, tmp_path: Path) -> None:
+def test_a_transient_error_is_exit_code_1(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = start(one_node(tmp_path), f"--set=listeners=PLAINTEXT://127.0.0.1:{port}")
@@ -105,7 +107,7 @@ def test_what_may_pass_is_exit_code_1(start: Start, tmp_path: Path) -> None:
     assert str(port) in errors
 
 
-def test_a_zookeeper_that_nobody_runs_is_exit_code_1(start: Start, tmp_path: Path) -> None:
+def test_an_unreachable_zookeeper_is_exit_code_1(start: Start, tmp_path: Path) -> None:
     process = start(
         one_node(tmp_path),
         "--set=zookeeper.connect=127.0.0.1:1",
@@ -116,7 +118,7 @@ def test_a_zookeeper_that_nobody_runs_is_exit_code_1(start: Start, tmp_path: Pat
     assert "127.0.0.1:1" in errors
 
 
-def test_without_a_file_it_is_a_usage_error() -> None:
+def test_a_missing_file_argument_is_a_usage_error() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headrace", "broker", "start"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Topics come and go under the feet of producers and consumers: errors, never trouble."""
+"""Topics are created and deleted while clients use them: clients get errors and continue."""
 
 import random
 import threading
@@ -34,7 +34,7 @@ EXPECTED = {
 
 
 class Worker(threading.Thread):
-    """Repeats one action on a connection of its own and keeps what went wrong."""
+    """Repeats one action on its own connection and records the errors."""
 
     def __init__(self, bootstrap: str, action: Callable[[Wire, str], int], seed: int) -> None:
         super().__init__(daemon=True)
@@ -78,7 +78,7 @@ def _fetch(wire: Wire, name: str) -> int:
     return answer.responses[0].partitions[0].error_code
 
 
-def test_topics_that_come_and_go_disturb_nobody(spawn: Spawn) -> None:
+def test_creating_and_deleting_topics_does_not_disturb_other_clients(spawn: Spawn) -> None:
     broker = spawn()
     actions = [_create, _create, _delete, _produce, _produce, _fetch, _fetch, _fetch]
     with Wire(broker.bootstrap_servers) as steady:

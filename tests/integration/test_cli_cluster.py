@@ -1,4 +1,4 @@
-"""`headrace cluster` with invalid arguments: it says what is wrong and changes nothing."""
+"""`headrace cluster` with invalid arguments reports the error and changes nothing."""
 
 import json
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ def cli(cluster: Cluster, tmp_path: Path) -> Cli:
     return Cli(cluster.bootstrap_servers, tmp_path)
 
 
-def test_partitions_without_a_topic_are_not_taken_for_all(cli: Cli) -> None:
-    """They were passed over: all partitions of the cluster got an election, even an unclean one."""
+def test_partitions_without_a_topic_are_rejected(cli: Cli) -> None:
+    """Ignoring them would start an election for every partition, even an unclean one."""
     ended = cli("cluster", "elect", "--partitions", "0", "--unclean", "--execute")
     assert ended.code == 2
     assert "name the topic" in ended.stderr
 
 
-def test_a_plan_with_an_unknown_broker_is_refused_before_it_is_shown(
+def test_a_plan_with_an_unknown_broker_is_rejected_before_it_is_shown(
     cli: Cli, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"
@@ -41,13 +41,13 @@ def test_a_plan_with_an_unknown_broker_is_refused_before_it_is_shown(
 
 
 @pytest.mark.parametrize("what", ["--status", "--cancel"])
-def test_moves_of_a_topic_that_does_not_exist_are_asked_for_in_vain(cli: Cli, what: str) -> None:
+def test_listing_moves_of_a_missing_topic_is_an_error(cli: Cli, what: str) -> None:
     ended = cli("cluster", "reassign", what, "--topic", "order")
     assert ended.code == 4
     assert "Did you mean 'orders'" in ended.stderr
 
 
-def test_a_range_of_brokers_that_goes_backwards_is_said_so(cli: Cli) -> None:
+def test_a_reversed_broker_range_is_reported(cli: Cli) -> None:
     ended = cli("cluster", "reassign", "--to", "2-1")
     assert ended.code == 2
     assert "write 1-2" in ended.stderr
@@ -74,7 +74,7 @@ def test_unknown_brokers_are_distinguished_from_brokers_that_are_down(tmp_path: 
         assert elected.stdout == "no leader was elected\n"
 
 
-def test_a_partition_that_is_not_there_is_named_with_the_last_one(cli: Cli) -> None:
+def test_a_missing_partition_is_reported_with_the_last_existing_one(cli: Cli) -> None:
     ended = cli("cluster", "elect", "orders", "-p", "9")
     assert ended.code == 4
     assert ended.stderr == "headrace: no partition 'orders-9'; the last one is 0\n"

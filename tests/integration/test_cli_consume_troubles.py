@@ -1,4 +1,4 @@
-"""`headrace consume` where the cluster is in trouble: it goes on, or says why it stops."""
+"""`headrace consume` with cluster errors: it continues, or reports why it stops."""
 
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from support.storage.full_files import FullFiles
 from support.waiting import wait_for
 
 DEADLINE_S = 60.0
-NO_AUTO_COMMIT = "auto.commit.interval.ms=60000"  # all of it is left to the end
+NO_AUTO_COMMIT = "auto.commit.interval.ms=60000"  # offsets are committed only at the end
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def cli(broker: Broker, tmp_path: Path) -> Cli:
     return Cli(broker.bootstrap_servers, tmp_path)
 
 
-def test_a_group_that_cannot_be_joined_ends_with_the_brokers_error(tmp_path: Path) -> None:
+def test_a_failed_group_join_reports_the_brokers_error(tmp_path: Path) -> None:
     disk = FullFiles()
     with Broker(world=Environment(files=disk)) as broker:
         cli = Cli(broker.bootstrap_servers, tmp_path)
@@ -44,7 +44,7 @@ def test_a_group_that_cannot_be_joined_ends_with_the_brokers_error(tmp_path: Pat
     assert "last broker error: NOT_COORDINATOR (Not coordinator)" in ended.stderr
 
 
-def test_offsets_that_cannot_be_committed_are_reported_within_the_timeout(
+def test_a_failed_offset_commit_is_reported_within_the_timeout(
     tmp_path: Path,
 ) -> None:
     disk = FullFiles()
@@ -65,7 +65,7 @@ def test_offsets_that_cannot_be_committed_are_reported_within_the_timeout(
 
 
 class Tail:
-    """`headrace consume` in a process of its own, whose output goes to files."""
+    """`headrace consume` in a separate process with its output in files."""
 
     def __init__(self, broker: Broker, folder: Path, *words: str) -> None:
         self._out, self._err = folder / "out", folder / "err"
@@ -97,10 +97,10 @@ class Tail:
 
 
 @pytest.mark.parametrize("group", [(), ("-g", "g")], ids=["alone", "in a group"])
-def test_a_topic_that_is_created_again_is_read_from_its_beginning(
+def test_a_recreated_topic_is_read_from_its_beginning(
     broker: Broker, cli: Cli, tmp_path: Path, group: tuple[str, ...]
 ) -> None:
-    """The new topic's first records have offsets that the old topic had too."""
+    """The first offsets of the new topic also existed in the old topic."""
     new = ["a", "b", "c", "d", "e"]
     cli.ok("topic", "create", "t")
     cli.ok("produce", "t", stdin="1\n2\n3\n")

@@ -35,7 +35,7 @@ def source(helper: Headrace) -> str:
 
 @pytest.fixture
 def topic(helper: Headrace, source: str, tmp_path: Path) -> str:
-    """Three letters of two errors."""
+    """Three dead letters with two different errors."""
     topic = f"{source}.dlq"
     bad = [
         Bad(source, 0, 5, b"{oops", message="line 1: expected '\"'"),
@@ -67,7 +67,7 @@ def test_list_groups_by_error_and_message(cli: Cli, source: str, topic: str) -> 
     assert "{oops" in shown.stdout
 
 
-def test_show_says_everything_about_the_letters_that_are_meant(
+def test_show_prints_every_detail_of_the_selected_dead_letters(
     cli: Cli, source: str, topic: str
 ) -> None:
     (letter,) = facts(cli, "show", topic, "--where", "error = ParseError and source.offset > 5")
@@ -78,7 +78,7 @@ def test_show_says_everything_about_the_letters_that_are_meant(
     assert "{again" in cli("dlq", "show", topic).stdout
 
 
-def test_replay_shows_what_it_would_do_and_does_it_with_execute(
+def test_replay_prints_its_plan_and_runs_it_with_execute(
     helper: Headrace, cli: Cli, source: str, topic: str
 ) -> None:
     shown = cli("dlq", "replay", topic, "--where", "error = positive")
@@ -95,7 +95,7 @@ def test_replay_shows_what_it_would_do_and_does_it_with_execute(
     assert second["replayed"] == 1
 
 
-def test_a_letter_that_was_a_line_is_shown_with_its_file_and_sent_to_the_topic_of_to(
+def test_a_dead_letter_from_a_file_shows_its_file_and_is_sent_to_the_given_topic(
     helper: Headrace, cli: Cli, source: str
 ) -> None:
     at = Facts("", -1, -1, 5, "NotJson", "m", "orders", 3, -1, file="/in/a.json", line=7)
@@ -112,7 +112,9 @@ def test_a_letter_that_was_a_line_is_shown_with_its_file_and_sent_to_the_topic_o
     assert done["sent"] == {source: 1}
 
 
-def test_what_a_fix_makes_is_shown_as_it_is_written(cli: Cli, topic: str, tmp_path: Path) -> None:
+def test_the_output_of_a_fix_is_shown_as_it_is_written(
+    cli: Cli, topic: str, tmp_path: Path
+) -> None:
     fix = tmp_path / "fix.py"
     fix.write_text("def repair(record):\n    record.value = {'id': 1}\n    return record\n")
     words = ["replay", topic, "--where", "error = positive", "--python", f"{fix}:repair"]
@@ -121,7 +123,7 @@ def test_what_a_fix_makes_is_shown_as_it_is_written(cli: Cli, topic: str, tmp_pa
         assert (sample["result"], sample["becomes"]) == (result, '{"id": 1}')
 
 
-def test_a_value_that_cannot_be_written_is_not_fixed(cli: Cli, topic: str, tmp_path: Path) -> None:
+def test_a_fix_with_an_unwritable_value_is_rejected(cli: Cli, topic: str, tmp_path: Path) -> None:
     fix = tmp_path / "fix.py"
     fix.write_text("def repair(record):\n    record.value = {1, 2}\n    return record\n")
     ended = cli("dlq", "replay", topic, "--python", f"{fix}:repair")
@@ -129,7 +131,7 @@ def test_a_value_that_cannot_be_written_is_not_fixed(cli: Cli, topic: str, tmp_p
     assert "cannot be written as JSON" in ended.stdout
 
 
-def test_a_fix_that_fails_on_some_ends_with_the_code_for_some(
+def test_a_fix_that_fails_for_some_records_returns_the_partial_exit_code(
     cli: Cli, topic: str, tmp_path: Path
 ) -> None:
     fix = tmp_path / "fix.py"
@@ -140,7 +142,7 @@ def test_a_fix_that_fails_on_some_ends_with_the_code_for_some(
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "replay"])
-def test_a_topic_without_dead_letters_is_refused(
+def test_a_topic_without_dead_letters_is_rejected(
     helper: Headrace, cli: Cli, source: str, verb: str
 ) -> None:
     helper.produce(source, b"an ordinary record")
@@ -149,7 +151,7 @@ def test_a_topic_without_dead_letters_is_refused(
     assert f"topic {source!r} is not a dead-letter topic" in ended.stderr
 
 
-def test_replay_shows_some_and_says_of_how_many_with_the_topics_own_name(
+def test_replay_shows_a_sample_the_total_and_the_topic_name(
     helper: Headrace, cli: Cli, source: str
 ) -> None:
     topic = helper.create_topic()

@@ -1,4 +1,4 @@
-"""Commands that delete, move or stop something act with --execute, or after a question."""
+"""Commands that delete, move or stop something require --execute or a confirmation."""
 
 import json
 import sys
@@ -77,7 +77,7 @@ def state_or_gone(cli: Cli, name: str) -> tuple[str, Ended | object]:
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
-def test_a_terminal_shows_the_plan_and_asks(
+def test_a_terminal_shows_the_plan_and_asks_for_confirmation(
     broker: Broker, cli: Cli, filled: str, answer: bytes, code: int
 ) -> None:
     words = ("topic", "delete", f"{filled[:-1]}?", "-b", broker.bootstrap_servers)
@@ -111,7 +111,9 @@ def test_topics_are_described_and_deleted_by_pattern(cli: Cli) -> None:
     assert "__consumer_offsets" not in cli("topic", "delete", "*").stdout
 
 
-def test_an_offset_outside_the_partition_is_said_with_its_range(cli: Cli, filled: str) -> None:
+def test_an_out_of_range_offset_is_reported_with_the_partitions_range(
+    cli: Cli, filled: str
+) -> None:
     said = f"offset 99999 is outside the range of {filled}-0 (0 to 10); it becomes 10"
     shown = cli("group", "seek", filled, "--to", "99999", "--format", "json")
     assert said in shown.stderr

@@ -44,7 +44,7 @@ def offsets(cli: Cli, group: str) -> list[tuple[int, int, int]]:
     return [(each["partition"], each["committed"], each["lag"]) for each in facts["partitions"]]
 
 
-def test_a_group_reads_everything_once_and_goes_on_where_it_was(
+def test_a_group_reads_every_record_once_and_resumes(
     cli: Cli, filled: str, new_name: NewName
 ) -> None:
     group = new_name()
@@ -55,9 +55,7 @@ def test_a_group_reads_everything_once_and_goes_on_where_it_was(
     assert cli.ok("consume", filled, "-g", group, "-e") == "more\n"
 
 
-def test_a_count_commits_what_was_shown_and_no_more(
-    cli: Cli, filled: str, new_name: NewName
-) -> None:
+def test_a_count_commits_only_the_records_shown(cli: Cli, filled: str, new_name: NewName) -> None:
     group = new_name()
     first = cli.ok("consume", filled, "-g", group, "-c", "3", "-e").split()
     assert len(first) == 3
@@ -117,7 +115,7 @@ def test_a_group_is_moved_to_offsets_times_other_groups_and_files(
     assert offsets(cli, other) == [(0, 2, 3), (1, 5, 0)]
 
 
-def test_a_groups_offsets_in_one_topic_are_forgotten(
+def test_a_groups_offsets_in_one_topic_are_deleted(
     cli: Cli, filled: str, new_name: NewName
 ) -> None:
     group = new_name()
@@ -139,7 +137,7 @@ def test_a_member_of_the_newer_protocol_reads_to_the_end(
     assert (facts["type"], facts["total_lag"]) == ("consumer", 0)
 
 
-def test_a_group_that_is_being_read_is_described_with_members_and_not_moved(
+def test_an_active_group_is_described_with_members_and_cannot_be_reset(
     cli: Cli, filled: str, new_name: NewName, servers: str
 ) -> None:
     group = new_name()

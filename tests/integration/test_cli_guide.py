@@ -1,4 +1,4 @@
-"""Every command line that the documentation prints is one that `headrace` understands."""
+"""Every command line in the documentation is valid for `headrace`."""
 
 import re
 import shlex
@@ -50,7 +50,7 @@ def commands_of(tree: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...
     return [found for name, each in inner.items() for found in commands_of(each, (*path, name))]
 
 
-def test_every_command_explains_itself() -> None:
+def test_every_command_has_help() -> None:
     from typer.main import get_command
 
     paths = commands_of(get_command(app))
@@ -68,7 +68,7 @@ EXAMPLE_LINES = sorted({(name, line) for name, lines in EXAMPLES.items() for lin
 
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLE_LINES, ids=lambda each: each)
-def test_every_example_is_understood_and_is_of_its_command(
+def test_every_example_parses_and_uses_its_own_command(
     name: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "guard", lambda work: 0)

@@ -1,4 +1,4 @@
-"""Commands on a cluster of which a part is dead: when they are needed most."""
+"""Commands work on a cluster in which some brokers are down."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ from headrace.testing import Cluster
 from support.cli.command import Cli
 
 
-def test_a_move_to_a_broker_that_is_dead_can_be_looked_at_and_brought_back(tmp_path: Path) -> None:
-    """Clients are told of a broker for some time after its crash: the command asks it in vain."""
+def test_a_reassignment_to_a_dead_broker_can_be_listed_and_cancelled(tmp_path: Path) -> None:
+    """Metadata lists a broker for some time after its crash, so the command may get no response."""
     settings = {"min.insync.replicas": "1", "default.replication.factor": "2"}
     with Cluster(3, settings=settings) as cluster:
         cli = Cli(cluster.bootstrap_servers, tmp_path)

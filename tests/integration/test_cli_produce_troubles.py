@@ -1,4 +1,4 @@
-"""`headrace produce` where records cannot be written: which, why, and what arrived."""
+"""`headrace produce` with failed writes: it reports the records, the reason and the successes."""
 
 import signal
 import subprocess
@@ -29,7 +29,7 @@ def cli(broker: Broker, tmp_path: Path) -> Cli:
     return Cli(broker.bootstrap_servers, tmp_path)
 
 
-def test_a_record_that_is_too_large_is_named_with_its_size_and_the_topics_limit(cli: Cli) -> None:
+def test_an_oversized_record_is_reported_with_its_size_and_the_topics_limit(cli: Cli) -> None:
     cli.ok("topic", "create", "big")
     ended = cli("produce", "big", stdin="x" * 3_000_000)
     assert ended.code == 1
@@ -37,7 +37,7 @@ def test_a_record_that_is_too_large_is_named_with_its_size_and_the_topics_limit(
     assert f"headrace: {said} 'big'\n" in ended.stderr
 
 
-def test_the_topics_limit_counts_and_not_the_clients(cli: Cli) -> None:
+def test_the_topics_size_limit_overrides_the_clients(cli: Cli) -> None:
     cli.ok("topic", "create", "bigger", "-c", "max.message.bytes=5000000")
     cli.ok("produce", "bigger", stdin="x" * 3_000_000)
     cli.ok("topic", "create", "small", "-c", "max.message.bytes=2000")
@@ -48,7 +48,7 @@ def test_the_topics_limit_counts_and_not_the_clients(cli: Cli) -> None:
     assert "wrote 1 record" in cli.ok("produce", "small", *compressed, stdin="x" * 10_000)
 
 
-def test_a_broker_that_refuses_until_the_time_is_over_is_quoted(
+def test_the_brokers_last_error_is_shown_after_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(produce, "MIN_DELIVERY_S", 2.0)
@@ -68,7 +68,7 @@ def test_a_broker_that_refuses_until_the_time_is_over_is_quoted(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_says_what_was_written(
+def test_an_interrupted_run_reports_the_records_written(
     broker: Broker, cli: Cli, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     topic = f"interrupted-{number.name}"

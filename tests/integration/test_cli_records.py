@@ -17,7 +17,7 @@ from support.cli.command import Cli
 from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60
-# What murmur2 of Java's clients makes of these keys.
+# The partitions that murmur2 in Java clients gives these keys.
 JAVA_HASHES = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
 
 
@@ -26,7 +26,7 @@ def cli(bootstrap: str, tmp_path: Path) -> Cli:
     return Cli(bootstrap, tmp_path)
 
 
-def test_lines_go_in_and_come_out(cli: Cli, topic: str) -> None:
+def test_produced_lines_are_consumed(cli: Cli, topic: str) -> None:
     assert cli.ok("produce", topic, stdin="a\nb\nc\n") == (
         f"wrote 3 records to {topic}: partition 0 at 0-2\n"
     )
@@ -46,7 +46,9 @@ def test_keys_headers_and_formats(cli: Cli, topic: str) -> None:
     assert json.loads(first)["headers"] == [{"key": "a", "value": "1"}, {"key": "b", "value": None}]
 
 
-def test_keys_land_where_java_clients_put_them_or_in_turn(cli: Cli, make_topic: MakeTopic) -> None:
+def test_keys_map_as_in_java_clients_and_keyless_records_rotate(
+    cli: Cli, make_topic: MakeTopic
+) -> None:
     topic = make_topic(4)
     expected = {key: (hashed & 0x7FFFFFFF) % 4 for key, hashed in JAVA_HASHES.items()}
     cli.ok("produce", topic, "-K", "\\t", stdin="".join(f"{key}\tv\n" for key in expected))
@@ -61,7 +63,7 @@ def test_keys_land_where_java_clients_put_them_or_in_turn(cli: Cli, make_topic: 
     assert [each["records"] for each in facts["partitions"]] == [2, 1, 1]
 
 
-def test_what_json_shows_can_be_produced_again(cli: Cli, make_topic: MakeTopic) -> None:
+def test_json_output_can_be_produced_again(cli: Cli, make_topic: MakeTopic) -> None:
     source, copy = make_topic(), make_topic()
     cli.ok("produce", source, "-k", "k", "-v", "v", "-H", "h=x")
     cli.ok("produce", source, "-k", "k", "--tombstone")
@@ -71,7 +73,7 @@ def test_what_json_shows_can_be_produced_again(cli: Cli, make_topic: MakeTopic) 
     assert again == dump.replace(source, copy)
 
 
-def test_numbers_are_decoded_and_wrong_ones_explained(cli: Cli, topic: str) -> None:
+def test_numbers_are_decoded_and_invalid_numbers_are_explained(cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, "--value-encoder", "int32", "-v", "7")
     assert cli.ok("consume", topic, "-e", "--value-decoder", "int32") == "7\n"
     assert cli.ok("consume", topic, "-e", "--value-decoder", "hex") == "00000007\n"
@@ -102,9 +104,7 @@ def test_files_and_whole_inputs_are_produced(cli: Cli, topic: str, tmp_path: Pat
     assert cli("produce", topic, str(tmp_path / "none")).code == 1
 
 
-def test_a_topic_is_created_by_the_first_record_unless_that_is_refused(
-    cli: Cli, new_name: object
-) -> None:
+def test_a_topic_is_created_by_the_first_record_unless_disabled(cli: Cli, new_name: object) -> None:
     name = new_name()  # type: ignore[operator]
     ended = cli("produce", name, "-v", "x")
     assert ended.code == 0
@@ -135,7 +135,7 @@ def test_mistakes_are_explained_with_exit_code_2(
     assert ended.stderr
 
 
-def test_a_partition_that_is_not_there_is_not_found(cli: Cli, topic: str) -> None:
+def test_a_missing_partition_is_reported_as_not_found(cli: Cli, topic: str) -> None:
     assert cli("consume", topic, "-p", "7", "-e").code == 4
     assert cli("produce", topic, "-p", "7", "-v", "x").code == 4
 
@@ -177,7 +177,7 @@ def tailing(bootstrap: str, tmp_path: Path) -> Iterator["Tail"]:
 
 
 class Tail:
-    """`headrace consume` in a process of its own, for signals and pipes."""
+    """`headrace consume` in a separate process, for signals and pipes."""
 
     def __init__(self, bootstrap: str, home: Path) -> None:
         self._environment = {
@@ -197,7 +197,7 @@ class Tail:
             env=self._environment,
         )
         self._limit = threading.Timer(DEADLINE_S, self.process.kill)
-        self._limit.start()  # a line that never comes fails its test, and not the whole run
+        self._limit.start()  # a missing line fails its test, not the whole run
         return self.process
 
     def end(self) -> None:
@@ -211,7 +211,7 @@ class Tail:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_live_tail_shows_what_comes_and_ends_cleanly(
+def test_a_live_tail_shows_new_records_and_ends_cleanly(
     tailing: Tail, bootstrap: str, topic: str, number: signal.Signals, code: int
 ) -> None:
     process = tailing.start("consume", topic)
@@ -227,9 +227,7 @@ def test_a_live_tail_shows_what_comes_and_ends_cleanly(
     assert complaints == ""
 
 
-def test_a_reader_that_goes_away_is_no_error_to_look_at(
-    tailing: Tail, cli: Cli, topic: str
-) -> None:
+def test_a_closed_output_pipe_prints_no_error(tailing: Tail, cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, stdin="x\n" * 2000)
     process = tailing.start("consume", topic, "-e")
     assert process.stdout is not None
@@ -242,7 +240,7 @@ def test_a_reader_that_goes_away_is_no_error_to_look_at(
     tailing.process = None
 
 
-def test_a_broker_that_creates_no_topics_on_demand_is_not_written_to(tmp_path: Path) -> None:
+def test_without_auto_creation_a_missing_topic_is_not_written(tmp_path: Path) -> None:
     with Broker(settings={"auto.create.topics.enable": "false"}) as broker:
         cli = Cli(broker.bootstrap_servers, tmp_path)
         cli.ok("topic", "create", "orders")

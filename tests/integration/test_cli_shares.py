@@ -32,7 +32,7 @@ def cli(bootstrap: str, tmp_path: Path) -> Cli:
 
 
 def join_share_group(wire: Wire, group: str, topic: str) -> str:
-    """A member that has been given partitions; its id."""
+    """Joins until the member has partitions; returns its id."""
     member = str(uuid.uuid4())
     wire.call(FindCoordinatorRequest(coordinator_keys=[group]), FindCoordinatorResponse, 6)
 
@@ -54,7 +54,7 @@ def leave_share_group(wire: Wire, group: str, member: str) -> None:
     assert wire.call(request, ShareGroupHeartbeatResponse).error_code == 0
 
 
-def test_a_share_group_is_listed_described_moved_and_deleted(
+def test_a_share_group_is_listed_described_reset_and_deleted(
     cli: Cli, wire: Wire, topic: str, new_name: NewName
 ) -> None:
     group = new_name()

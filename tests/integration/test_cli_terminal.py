@@ -1,4 +1,4 @@
-"""What a terminal gets from `headrace consume`, and what a pipe gets."""
+"""The output of `headrace consume` on a terminal and in a pipe."""
 
 import sys
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def output_of(broker: Broker, command: str) -> str:
         terminal.close()
 
 
-def test_control_characters_are_escaped_on_a_terminal_unless_raw_is_asked_for(
+def test_control_characters_are_escaped_on_a_terminal_without_raw(
     broker: Broker,
 ) -> None:
     safe = output_of(broker, r"headrace consume t -c 1 -f '%k|%v|%h\n'")
@@ -50,11 +50,11 @@ def test_control_characters_are_escaped_on_a_terminal_unless_raw_is_asked_for(
     assert "\x1b" not in output_of(broker, "headrace consume t -c 1 -f json")
 
 
-def test_no_count_is_drawn_over_what_the_reader_of_a_pipe_prints(broker: Broker) -> None:
+def test_the_progress_count_is_not_drawn_when_output_is_piped(broker: Broker) -> None:
     assert output_of(broker, "headrace consume t -e -f '%o\\n' | head -1") == "0\r\n"
 
 
-def test_bytes_pass_through_a_pipe_of_json_unchanged(broker: Broker, cli: Cli) -> None:
+def test_bytes_round_trip_through_a_json_pipe(broker: Broker, cli: Cli) -> None:
     dump = cli.ok("consume", "t", "-c", "3", "-f", "json")
     assert '"value_encoding": "base64"' in dump
     cli.ok("produce", "copy", "--input", "json", stdin=dump)

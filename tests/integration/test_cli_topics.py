@@ -34,7 +34,7 @@ def test_a_topic_is_created_listed_described_and_deleted(cli: Cli, new_name: New
     assert name not in cli.ok("topic", "list")
 
 
-def test_some_that_fail_and_some_that_do_not_are_a_partial_success(
+def test_a_mix_of_failures_and_successes_is_a_partial_success(
     cli: Cli, topic: str, new_name: NewName
 ) -> None:
     new = new_name()
@@ -119,14 +119,14 @@ def test_the_cluster_shows_its_brokers_in_every_format(cli: Cli) -> None:
     assert facts["cluster_id"] in cli.ok("cluster", "status")
 
 
-def test_a_broker_that_is_not_there_is_exit_code_5_at_once(cli: Cli) -> None:
+def test_an_unreachable_broker_is_exit_code_5_at_once(cli: Cli) -> None:
     ended = cli("topic", "list", "-b", f"127.0.0.1:{free_port()}")
     assert ended.code == 5
     assert "--bootstrap-server" in ended.stderr
     assert cli("topic", "list", "-b", "host:port:x").code == 2
 
 
-def test_options_may_stand_before_the_command(cli: Cli, tmp_path: Path) -> None:
+def test_options_can_precede_the_command(cli: Cli, tmp_path: Path) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
     assert cli("-b", nowhere, "topic", "list").code == 5
     file = tmp_path / "config.toml"
@@ -137,7 +137,7 @@ def test_options_may_stand_before_the_command(cli: Cli, tmp_path: Path) -> None:
     assert json.loads(listed.stdout)[0]["bootstrap_servers"] == nowhere
 
 
-def test_secrets_are_hidden_and_missing_ones_are_named(cli: Cli) -> None:
+def test_secrets_are_hidden_and_missing_secrets_are_reported(cli: Cli) -> None:
     shown = cli("profile", "show", "-X", "sasl.password=hush", "-X", "sasl.username=me")
     assert "hush" not in shown.stdout
     assert "me" in shown.stdout
@@ -148,7 +148,7 @@ def test_secrets_are_hidden_and_missing_ones_are_named(cli: Cli) -> None:
     assert "sasl.username" in missing.stderr
 
 
-def test_kafka_topics_prints_what_kafkas_own_tool_prints(cli: Cli, new_name: NewName) -> None:
+def test_kafka_topics_output_matches_kafkas_own_tool(cli: Cli, new_name: NewName) -> None:
     name = new_name()
     base = ("kafka-topics", "--topic", name)
     created = cli.ok(*base, "--create", "--partitions", "2", "--replication-factor", "1")

@@ -48,7 +48,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
         "the transaction has ended",
         deadline_s=DEADLINE_S,
     )
-    with pytest.raises(KafkaException):  # its producer is shut out
+    with pytest.raises(KafkaException):  # its producer is fenced
         producer.commit_transaction(DEADLINE_S)
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_transactional_id_is_reported_with_a_similar_one(
     assert cli("txn", "list", "--longer-than", "soon").code == 2
 
 
-def test_a_transaction_that_its_coordinator_knows_does_not_hang(
+def test_a_transaction_known_to_its_coordinator_is_not_hanging(
     cli: Cli, bootstrap: str, topic: str, new_name: NewName
 ) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": new_name()})

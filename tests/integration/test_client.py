@@ -92,7 +92,7 @@ async def _fetch(client: ClusterClient, name: str, topic_id: bytes) -> list[Reco
     return records
 
 
-def test_a_client_finds_the_broker_it_was_pointed_at(bootstrap: str) -> None:
+def test_a_client_finds_the_broker_from_its_bootstrap_address(bootstrap: str) -> None:
     async def scenario(client: ClusterClient) -> None:
         metadata = await client.refresh()
         assert metadata.controller_id in metadata.brokers
@@ -101,7 +101,7 @@ def test_a_client_finds_the_broker_it_was_pointed_at(bootstrap: str) -> None:
     _run(bootstrap, scenario)
 
 
-def test_records_of_every_codec_come_back_as_they_were_sent(
+def test_records_of_every_codec_are_read_back_unchanged(
     bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     async def scenario(client: ClusterClient) -> None:
@@ -125,7 +125,7 @@ def test_records_of_every_codec_come_back_as_they_were_sent(
     _run(bootstrap, scenario)
 
 
-def test_asking_for_a_topic_that_does_not_exist_fails_at_the_deadline_and_creates_nothing(
+def test_metadata_for_a_missing_topic_fails_at_the_deadline_and_creates_nothing(
     bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     async def scenario(client: ClusterClient) -> None:

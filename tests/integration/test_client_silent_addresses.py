@@ -1,6 +1,6 @@
-"""Of several bootstrap addresses, those that accept and say nothing do not stop a command.
+"""Bootstrap addresses that accept a connection but never respond do not block a command.
 
-A broker that is stopped by a signal looks so: the kernel accepts for it.
+A broker paused by a signal behaves like this: the kernel accepts connections for it.
 """
 
 import socket
@@ -32,7 +32,7 @@ def test_the_other_addresses_are_tried_within_a_short_timeout(
             cli.ok("topic", "list", "--timeout", "2")
 
 
-def test_where_no_address_answers_all_are_named_with_the_time(
+def test_all_silent_addresses_are_reported_with_the_timeout(
     silent: list[str], tmp_path: Path
 ) -> None:
     ended = Cli(",".join(silent), tmp_path)("topic", "list", "--timeout", "0.5")

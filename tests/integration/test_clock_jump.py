@@ -1,4 +1,4 @@
-"""A clock that jumps ahead does not empty the broker at the first look."""
+"""A clock that jumps ahead does not delete data at the first check."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ WEEK_MS = 7 * 24 * HOUR_MS
 
 
 class JumpingClock(SystemClock):
-    """The machine's clock, which somebody sets."""
+    """A system clock that the test sets."""
 
     __slots__ = ("ahead_ms", "slept_s")
 
@@ -33,7 +33,7 @@ class JumpingClock(SystemClock):
         return super().wall_ms() + self.ahead_ms
 
 
-def test_nothing_is_deleted_at_the_first_look_after_a_jump() -> None:
+def test_nothing_is_deleted_at_the_first_check_after_a_clock_jump() -> None:
     clock = JumpingClock()
     with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "kept", 1, {"retention.ms": HOUR_MS})
@@ -53,12 +53,12 @@ def test_nothing_is_deleted_at_the_first_look_after_a_jump() -> None:
         assert start_after_a_look() == 0
         clock.ahead_ms = 0  # ... and right again
         assert start_after_a_look() == 0
-        clock.ahead_ms = WEEK_MS  # it was meant: the second look believes it
+        clock.ahead_ms = WEEK_MS  # the jump is real: the second check accepts it
         assert start_after_a_look() == 0
         assert start_after_a_look() == 1
 
 
-def test_time_that_really_passes_is_no_jump() -> None:
+def test_elapsed_time_is_not_treated_as_a_clock_jump() -> None:
     clock = JumpingClock()
     with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "aged", 1, {"retention.ms": HOUR_MS})
@@ -74,10 +74,10 @@ def test_time_that_really_passes_is_no_jump() -> None:
         assert log.log_start_offset == 1
 
 
-def test_committed_offsets_outlive_a_clock_that_was_wrong_for_a_while(
+def test_committed_offsets_survive_a_temporarily_wrong_clock(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of a group without members: they are all that tells where it has come to."""
+    """A group without members has only its committed offsets to show its position."""
     clock = JumpingClock()
     settings = {"offsets.retention.check.interval.ms": "20"}
     with Broker(clock=clock, settings=settings) as broker, Wire(broker.bootstrap_servers) as wire:
@@ -95,7 +95,7 @@ def test_committed_offsets_outlive_a_clock_that_was_wrong_for_a_while(
             consumer.close()
 
 
-def test_producers_are_not_forgotten_at_the_first_look_after_a_jump() -> None:
+def test_producers_do_not_expire_at_the_first_check_after_a_clock_jump() -> None:
     clock = JumpingClock()
     with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "t", 1)
@@ -114,4 +114,4 @@ def test_producers_are_not_forgotten_at_the_first_look_after_a_jump() -> None:
         assert known_after_a_look()
         clock.ahead_ms = WEEK_MS
         assert known_after_a_look()
-        assert not known_after_a_look()  # it was meant
+        assert not known_after_a_look()  # the jump is real

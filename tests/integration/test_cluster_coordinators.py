@@ -42,7 +42,7 @@ INTERNAL = {
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """Clients block: they work in a thread while the brokers have the loop."""
+    """Clients block, so they run in a thread while the brokers use the event loop."""
     return await asyncio.wait_for(asyncio.to_thread(work), DEADLINE_S * 2)
 
 
@@ -95,11 +95,11 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
 
 
 def host(members: Members, find: Callable[[int], Coordinator[Shard]], key: str) -> int:
-    """The broker that coordinates the key, as any of them knows it."""
+    """The coordinator of the key, as returned by any broker."""
     return find(next(iter(members.brokers))).host_of(key)
 
 
-def test_a_group_goes_on_where_it_was_after_its_coordinator_died(tmp_path: Path) -> None:
+def test_a_group_resumes_after_its_coordinator_fails(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=INTERNAL) as members:
             servers = bootstrap(members)
@@ -119,8 +119,8 @@ def test_a_group_goes_on_where_it_was_after_its_coordinator_died(tmp_path: Path)
     run(test())
 
 
-def test_a_transaction_spans_brokers_and_survives_its_coordinator(tmp_path: Path) -> None:
-    """Records on all brokers and a group's offsets, committed by a coordinator that took over."""
+def test_a_transaction_spans_brokers_and_survives_a_coordinator_failure(tmp_path: Path) -> None:
+    """A new coordinator commits records on all brokers together with a group's offsets."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=INTERNAL) as members:
@@ -151,7 +151,7 @@ def test_a_transaction_spans_brokers_and_survives_its_coordinator(tmp_path: Path
 
 
 def _commit(producer: Producer) -> None:
-    """Again after errors that say so: the outcome is the same."""
+    """Retries after retriable errors; the outcome is the same."""
     while True:
         try:
             producer.commit_transaction(DEADLINE_S)
@@ -160,7 +160,7 @@ def _commit(producer: Producer) -> None:
             assert error.args[0].retriable(), error
 
 
-def test_offsets_in_a_transaction_count_when_it_commits(tmp_path: Path) -> None:
+def test_transactional_offsets_are_visible_after_the_commit(tmp_path: Path) -> None:
     """The group's coordinator asks the transaction's, which may be another broker."""
 
     async def test() -> None:
@@ -197,8 +197,8 @@ def _copy(servers: str, topic: str, group: str, number: int) -> None:
         consumer.close()
 
 
-def test_a_share_group_reads_on_when_a_broker_dies(tmp_path: Path) -> None:
-    """Its records, its state and its members' sessions are on three brokers; one goes."""
+def test_a_share_group_continues_after_a_broker_fails(tmp_path: Path) -> None:
+    """Records, state and member sessions are on three brokers; one of them fails."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=INTERNAL) as members:
@@ -232,7 +232,7 @@ def from_the_start(servers: str, group: str) -> None:
 
 
 def take(worker: ShareConsumer, wanted: set[int]) -> set[int]:
-    """Polls until all of them came, maybe with others that came before."""
+    """Polls until all of these records arrived; earlier records may arrive again."""
     found: set[int] = set()
     while not wanted <= found:
         found |= {int(m.value() or b"") for m in worker.poll(0.5) if m.error() is None}

@@ -1,4 +1,4 @@
-"""Three brokers go on with the znodes and the data directories that version 0.1.0 wrote.
+"""Three brokers continue with the znodes and data directories of version 0.1.0.
 
 tests/data/0.1.0/README.md says what the archive holds. Broker 1 was stopped last.
 """
@@ -75,7 +75,7 @@ class OldZooKeeper:
         return ZooKeeperStore(client, SystemClock())
 
     def close(self) -> None:
-        """Nothing is left of it."""
+        """Closes nothing: the store has no resources."""
 
 
 def on_old_cluster(tmp_path: Path, test: Callable[[Members], Awaitable[None]]) -> None:
@@ -133,7 +133,7 @@ def test_every_partition_gets_a_leader_and_its_replicas(tmp_path: Path) -> None:
     on_old_cluster(tmp_path, test)
 
 
-def test_a_group_finds_its_offset(tmp_path: Path) -> None:
+def test_a_group_keeps_its_offset(tmp_path: Path) -> None:
     async def test(members: Members) -> None:
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"])
         topic = OffsetFetchRequestTopics(name="orders", partition_indexes=[0])
@@ -165,7 +165,7 @@ def test_new_producer_ids_come_after_those_of_0_1_0(tmp_path: Path) -> None:
     on_old_cluster(tmp_path, test)
 
 
-def test_a_stray_log_is_kept_and_a_deleted_one_goes(tmp_path: Path) -> None:
+def test_a_stray_log_is_kept_and_a_deleted_log_is_removed(tmp_path: Path) -> None:
     async def test(members: Members) -> None:
         await until(lambda: not list(tmp_path.glob("*/gone-0.*-delete")), "deleted logs are gone")
 

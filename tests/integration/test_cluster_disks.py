@@ -1,4 +1,4 @@
-"""Disks of a cluster's brokers: one that fails takes only its own replicas with it."""
+"""A failed disk of a broker affects only the replicas on that disk."""
 
 import asyncio
 from pathlib import Path
@@ -46,7 +46,7 @@ async def produce(members: Members, at: int, index: int) -> PartitionProduceResp
     return answer.responses[0].partition_responses[0]
 
 
-def test_what_a_failed_directory_led_is_led_elsewhere_and_the_rest_stays(tmp_path: Path) -> None:
+def test_partitions_led_from_a_failed_directory_move_and_the_rest_stay(tmp_path: Path) -> None:
     directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
 
     async def test() -> None:
@@ -75,8 +75,8 @@ def test_what_a_failed_directory_led_is_led_elsewhere_and_the_rest_stays(tmp_pat
     run(test())
 
 
-def test_nobody_waits_for_a_follower_whose_directory_failed(tmp_path: Path) -> None:
-    """Though a replica may lag for as long as it likes here."""
+def test_a_follower_with_a_failed_directory_does_not_block_commits(tmp_path: Path) -> None:
+    """The replica leaves the ISR although the lag limit is ten minutes here."""
     directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
 
     async def test() -> None:
@@ -104,7 +104,7 @@ def test_nobody_waits_for_a_follower_whose_directory_failed(tmp_path: Path) -> N
     run(test())
 
 
-def test_a_replica_moves_to_another_directory_while_it_is_written(tmp_path: Path) -> None:
+def test_a_replica_moves_to_another_directory_during_writes(tmp_path: Path) -> None:
     directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
 
     async def test() -> None:
@@ -138,7 +138,7 @@ def test_a_replica_moves_to_another_directory_while_it_is_written(tmp_path: Path
     run(test())
 
 
-def test_moves_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_invalid_directory_moves_are_rejected(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             await create(members, replicas=1)

@@ -1,4 +1,4 @@
-"""A disk of one broker that fails to flush, once or for ever: nothing is acknowledged on its word.
+"""A broker's disk fails to flush, once or permanently: its flushes acknowledge nothing.
 
 After a failed fsync the kernel may have dropped the bytes and forgotten about it, so that the next
 one succeeds. One failure is as good as many: the directory is not used again.
@@ -23,7 +23,7 @@ FLUSHED = {"flush.messages": "1", "min.insync.replicas": "2"}
 
 
 class FailingFiles(RealFileSystem):
-    """Flushes fail so often, from when a test says so."""
+    """Flushes fail a given number of times once a test enables it."""
 
     def __init__(self) -> None:
         self.failures_left = 0
@@ -38,7 +38,7 @@ class FailingFiles(RealFileSystem):
 
 
 @pytest.mark.parametrize("failures", [1, FOR_EVER], ids=["once", "for ever"])
-def test_a_leader_whose_flush_failed_acknowledges_nothing_more_and_another_leads(
+def test_a_leader_with_a_failed_flush_stops_acknowledging_and_is_replaced(
     tmp_path: Path, failures: int
 ) -> None:
     files = FailingFiles()
@@ -64,10 +64,10 @@ def test_a_leader_whose_flush_failed_acknowledges_nothing_more_and_another_leads
 
 
 @pytest.mark.parametrize("failures", [1, FOR_EVER], ids=["once", "for ever"])
-def test_a_follower_whose_flush_failed_does_not_count_and_nobody_waits_for_it(
+def test_a_follower_with_a_failed_flush_leaves_the_isr_and_does_not_block_commits(
     tmp_path: Path, failures: int
 ) -> None:
-    """Though replicas may lag for as long as they like here."""
+    """This holds although the lag limit is long here."""
     files = FailingFiles()
 
     async def test() -> None:

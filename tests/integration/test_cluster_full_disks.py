@@ -1,4 +1,4 @@
-"""Full disks of a cluster's brokers: what others have room for goes on."""
+"""Full disks in a cluster: partitions with space on other brokers stay writable."""
 
 import asyncio
 from contextlib import suppress
@@ -55,7 +55,7 @@ async def create(members: Members, *, replicas: int = 3, **configs: str) -> None
 
 
 async def produce(members: Members, value: bytes) -> PartitionProduceResponse:
-    """One batch for all in-sync replicas, to whoever leads."""
+    """Sends one batch with acks=all to the current leader."""
     leader = members.partition(members.controller).leader
     batch = build_batch([Record(0, NOW_MS, None, value, ())])
     data = TopicProduceData(
@@ -67,7 +67,7 @@ async def produce(members: Members, value: bytes) -> PartitionProduceResponse:
 
 
 async def produce_at_last(members: Members, value: bytes) -> int:
-    """As producers do, which try again after an error that allows it; the record's offset."""
+    """Retries after retriable errors, as producers do; returns the record's offset."""
     async with asyncio.timeout(20):
         while True:
             answer = await produce(members, value)
@@ -94,10 +94,10 @@ def everybody_in_sync(members: Members) -> bool:
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_partition_goes_on_though_the_disk_of_one_replica_is_full(
+def test_a_partition_stays_writable_when_one_replicas_disk_is_full(
     role: str, tmp_path: Path
 ) -> None:
-    """What was acknowledged stays, and the replica comes back when there is room."""
+    """Acknowledged records stay, and the replica returns when there is space."""
 
     async def test() -> None:
         disks = {id_: FullFiles() for id_ in (1, 2, 3)}
@@ -121,8 +121,10 @@ def test_a_partition_goes_on_though_the_disk_of_one_replica_is_full(
     run(test())
 
 
-def test_replicas_on_full_disks_stay_where_too_few_others_are_in_sync(tmp_path: Path) -> None:
-    """All disks are full: nobody gives up what the last ones in sync have, and all heals."""
+def test_replicas_on_full_disks_stay_in_the_isr_when_too_few_others_are_in_sync(
+    tmp_path: Path,
+) -> None:
+    """All disks are full: the last in-sync replicas keep their records and all recover."""
 
     async def test() -> None:
         disks = {id_: FullFiles() for id_ in (1, 2, 3)}
@@ -149,7 +151,9 @@ def test_replicas_on_full_disks_stay_where_too_few_others_are_in_sync(tmp_path: 
     run(test())
 
 
-def test_a_move_to_a_full_disk_holds_up_nobody_and_ends_when_there_is_room(tmp_path: Path) -> None:
+def test_a_move_to_a_full_disk_blocks_nothing_and_completes_when_space_is_freed(
+    tmp_path: Path,
+) -> None:
     async def test() -> None:
         full = FullFiles()
         async with Members(tmp_path, count=2, settings=TWO_IN_SYNC) as members:
@@ -180,8 +184,8 @@ def test_a_move_to_a_full_disk_holds_up_nobody_and_ends_when_there_is_room(tmp_p
     run(test())
 
 
-def test_followers_delete_what_their_leader_has_deleted(tmp_path: Path) -> None:
-    """By its clock and sizes, not by theirs; and the files go, too."""
+def test_followers_delete_segments_deleted_by_their_leader(tmp_path: Path) -> None:
+    """The leader's clock and sizes decide, not the followers'; files are deleted too."""
 
     async def test() -> None:
         settings = {"log.retention.check.interval.ms": "100"}
@@ -204,7 +208,7 @@ def test_followers_delete_what_their_leader_has_deleted(tmp_path: Path) -> None:
 
 
 def used(directory: Path) -> int:
-    """Bytes in segments, those that are to be removed included."""
+    """Bytes in segments, including segments scheduled for deletion."""
     total = 0
     for file in directory.glob("orders-0/*.log*"):
         with suppress(FileNotFoundError):  # just now

@@ -1,4 +1,4 @@
-"""docs/guide/clusters.md, followed line by line under load: nothing is lost, nothing doubled."""
+"""The commands of docs/guide/clusters.md, run under load, lose and duplicate nothing."""
 
 import json
 import re
@@ -109,7 +109,7 @@ def test_the_first_steps_work_as_printed(follower: Follower, cluster: ClusterUp)
     assert "orders" in outputs[-1]
 
 
-def test_a_rolling_restart_loses_and_doubles_nothing(
+def test_a_rolling_restart_neither_loses_nor_duplicates_records(
     follower: Follower, cluster: ClusterUp, tmp_path: Path
 ) -> None:
     cli = Cli(cluster.bootstrap_servers, tmp_path)
@@ -132,7 +132,7 @@ def test_a_rolling_restart_loses_and_doubles_nothing(
     assert all(each["leader"] == each["preferred"] for each in facts["partitions"])
 
 
-def test_a_broker_that_joins_takes_partitions_under_load(
+def test_a_joining_broker_receives_partitions_under_load(
     follower: Follower, cluster: ClusterUp, tmp_path: Path
 ) -> None:
     cli = Cli(cluster.bootstrap_servers, tmp_path)

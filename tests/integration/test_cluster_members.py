@@ -1,4 +1,4 @@
-"""Three brokers of one process form a cluster over a store that they share."""
+"""Three brokers in one process form a cluster over a shared store."""
 
 import asyncio
 from pathlib import Path
@@ -89,7 +89,7 @@ def others(members: Members, id_: int) -> list[int]:
 # -- membership ----------------------------------------------------------------------------------
 
 
-def test_all_brokers_name_all_brokers_and_the_one_controller(tmp_path: Path) -> None:
+def test_every_broker_lists_all_brokers_and_the_controller(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             controller = members.controller
@@ -110,7 +110,7 @@ def test_all_brokers_name_all_brokers_and_the_one_controller(tmp_path: Path) -> 
     run(test())
 
 
-def test_a_topic_created_anywhere_is_known_everywhere_when_the_answer_comes(tmp_path: Path) -> None:
+def test_a_topic_created_at_any_broker_is_known_to_all_on_response(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             for id_ in (1, 2, 3):
@@ -127,7 +127,7 @@ def test_a_topic_created_anywhere_is_known_everywhere_when_the_answer_comes(tmp_
     run(test())
 
 
-def test_a_topic_that_metadata_asks_for_is_created_by_the_controller(tmp_path: Path) -> None:
+def test_a_topic_requested_by_metadata_is_created_by_the_controller(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             asked = MetadataRequest(topics=[MetadataRequestTopic(name="asked-for")])
@@ -139,7 +139,7 @@ def test_a_topic_that_metadata_asks_for_is_created_by_the_controller(tmp_path: P
     run(test())
 
 
-def test_configurations_altered_anywhere_hold_everywhere(tmp_path: Path) -> None:
+def test_configs_altered_at_any_broker_apply_to_all(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             await create(members, 1)
@@ -175,7 +175,7 @@ def test_configurations_altered_anywhere_hold_everywhere(tmp_path: Path) -> None
     run(test())
 
 
-def test_no_producer_id_is_given_twice_whoever_gives_it(tmp_path: Path) -> None:
+def test_producer_ids_are_unique_across_brokers(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             brokers = list(members.brokers.values())
@@ -185,13 +185,13 @@ def test_no_producer_id_is_given_twice_whoever_gives_it(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_brokers_say_among_themselves_is_refused_by_a_node_on_its_own() -> None:
+def test_a_standalone_node_rejects_inter_broker_requests() -> None:
     with headrace.testing.Broker() as broker, Wire(broker.bootstrap_servers) as wire:
         wire.send(ClusterMetadataRequest(), 0)
         assert wire.ends()
 
 
-def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
+def test_a_data_directory_of_another_cluster_is_rejected(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, 1) as members:
             await members.stop(1)
@@ -209,7 +209,7 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
 # -- crashes -------------------------------------------------------------------------------------
 
 
-def test_a_crashed_broker_is_fenced_at_once_and_its_partitions_are_led_by_others(
+def test_a_crashed_broker_is_fenced_at_once_and_its_partitions_get_new_leaders(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -229,7 +229,7 @@ def test_a_crashed_broker_is_fenced_at_once_and_its_partitions_are_led_by_others
     run(test())
 
 
-def test_a_crashed_controller_is_replaced_at_once_and_what_it_led_is_led_by_others(
+def test_a_crashed_controller_is_replaced_at_once_and_its_partitions_get_new_leaders(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -253,7 +253,7 @@ def test_a_crashed_controller_is_replaced_at_once_and_what_it_led_is_led_by_othe
     run(test())
 
 
-def test_a_controller_and_another_that_crash_together_are_both_fenced(tmp_path: Path) -> None:
+def test_a_controller_and_a_broker_that_crash_together_are_both_fenced(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, 4) as members:
             await create(members, 1, replicas=4)
@@ -271,7 +271,7 @@ def test_a_controller_and_another_that_crash_together_are_both_fenced(tmp_path: 
     run(test())
 
 
-def test_without_fast_detection_only_the_end_of_the_session_counts(tmp_path: Path) -> None:
+def test_without_fast_detection_a_broker_is_fenced_when_its_session_ends(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=NO_DETECTION) as members:
             await create(members, 1)
@@ -279,7 +279,7 @@ def test_without_fast_detection_only_the_end_of_the_session_counts(tmp_path: Pat
             victim = others(members, controller)[0]
             session = members.sessions[victim]
             members.kill(victim)
-            await create(members, controller, "later", replicas=1)  # it is at work meanwhile
+            await create(members, controller, "later", replicas=1)  # it serves requests meanwhile
             assert not members.brokers[controller].metadata.image.brokers[victim].fenced
             session.expire()
             await until(
@@ -290,8 +290,8 @@ def test_without_fast_detection_only_the_end_of_the_session_counts(tmp_path: Pat
     run(test())
 
 
-def test_a_broker_that_lost_its_session_registers_again_and_keeps_its_place(tmp_path: Path) -> None:
-    # The same process under a new epoch: nothing that it has acknowledged is in doubt.
+def test_a_broker_with_an_expired_session_registers_again_and_stays_in_sync(tmp_path: Path) -> None:
+    # The same process has a new epoch: its acknowledged records are still valid.
     async def test() -> None:
         async with Members(tmp_path, settings=NO_REBALANCING) as members:
             await create(members, 1)
@@ -312,7 +312,7 @@ def test_a_broker_that_lost_its_session_registers_again_and_keeps_its_place(tmp_
     run(test())
 
 
-def test_a_controller_that_lost_its_session_resigns_and_follows(tmp_path: Path) -> None:
+def test_a_controller_with_an_expired_session_resigns(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             victim = members.controller
@@ -337,7 +337,7 @@ def test_a_controller_that_lost_its_session_resigns_and_follows(tmp_path: Path) 
 # -- restarts ------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_stops_hands_over_what_it_leads_and_is_trusted_when_it_returns(
+def test_a_stopping_broker_hands_over_leadership_and_can_lead_after_its_return(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -363,7 +363,7 @@ def test_a_broker_that_stops_hands_over_what_it_leads_and_is_trusted_when_it_ret
     run(test())
 
 
-def test_a_replica_alone_that_crashed_leads_again_when_it_returns(tmp_path: Path) -> None:
+def test_a_crashed_sole_replica_leads_again_after_its_return(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             victim = others(members, members.controller)[0]
@@ -389,7 +389,7 @@ def test_a_replica_alone_that_crashed_leads_again_when_it_returns(tmp_path: Path
     run(test())
 
 
-def test_a_replica_that_was_away_when_its_topic_was_deleted_does_not_bring_it_back(
+def test_an_offline_replica_does_not_restore_a_deleted_topic(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -410,7 +410,7 @@ def test_a_replica_that_was_away_when_its_topic_was_deleted_does_not_bring_it_ba
     run(test())
 
 
-# -- what people ask of the controller -----------------------------------------------------------
+# -- admin requests to the controller ------------------------------------------------------------
 
 
 def test_leaders_are_elected_and_reassigned_by_request_at_any_broker(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_leaders_are_elected_and_reassigned_by_request_at_any_broker(tmp_path: P
                 AlterPartitionReassignmentsResponse,
             )
             assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-            # Either it is still under way and listed, or replication was faster than the question.
+            # Either it is still in progress and listed, or replication finished before the request.
             listed = await members.ask(
                 at, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse
             )
@@ -464,7 +464,7 @@ def test_a_running_broker_is_not_unregistered_and_a_dead_one_is(tmp_path: Path) 
     run(test())
 
 
-def test_a_leader_of_an_earlier_life_or_epoch_changes_no_in_sync_set(tmp_path: Path) -> None:
+def test_a_leader_with_an_old_broker_or_leader_epoch_cannot_change_the_isr(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=NO_REBALANCING) as members:
             await create(members, 1, partitions=1)
@@ -490,20 +490,20 @@ def test_a_leader_of_an_earlier_life_or_epoch_changes_no_in_sync_set(tmp_path: P
                 answer = await members.ask(controller, request, AlterPartitionResponse)
                 return answer.error_code or answer.topics[0].partitions[0].error_code
 
-            # Else the one that is put out joins again before anybody has looked.
+            # Otherwise the removed replica rejoins before the test can see it.
             members.brokers[partition.replicas[-1]].replication.stop()
             epoch = members.brokers[partition.leader].broker_epoch
             at = partition.partition_epoch
             assert await alter(epoch - 1, 0, at) == ErrorCode.STALE_BROKER_EPOCH
             assert await alter(epoch, 7, at) == ErrorCode.NOT_CONTROLLER
             assert await alter(epoch, 0, at) == ErrorCode.NONE
-            assert await alter(epoch, 0, at) == ErrorCode.NONE  # a repetition is no conflict
+            assert await alter(epoch, 0, at) == ErrorCode.NONE  # a repetition is not a conflict
             assert partition.replicas[-1] not in members.partition(controller).isr
 
     run(test())
 
 
-def test_a_broker_that_is_not_controller_says_so_to_its_peers(tmp_path: Path) -> None:
+def test_a_broker_that_is_not_the_controller_returns_not_controller(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             at = others(members, members.controller)[0]
@@ -513,7 +513,7 @@ def test_a_broker_that_is_not_controller_says_so_to_its_peers(tmp_path: Path) ->
     run(test())
 
 
-def test_requests_during_a_change_of_controllers_wait_for_the_next_one(tmp_path: Path) -> None:
+def test_requests_during_a_controller_change_wait_for_the_new_controller(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             victim = members.controller
@@ -526,8 +526,8 @@ def test_requests_during_a_change_of_controllers_wait_for_the_next_one(tmp_path:
     run(test())
 
 
-def test_no_client_is_sent_to_a_leader_that_has_just_crashed(tmp_path: Path) -> None:
-    # A client asks before any election is over; told of the dead leader it would wait for long.
+def test_clients_are_not_sent_to_a_leader_that_has_just_crashed(tmp_path: Path) -> None:
+    # A client asks before the election ends; with the dead leader it would wait a long time.
     async def test() -> None:
         async with Members(tmp_path) as members:
             await create(members, 1, partitions=1)
@@ -545,7 +545,7 @@ def test_no_client_is_sent_to_a_leader_that_has_just_crashed(tmp_path: Path) -> 
             )
             answer = await members.ask(at, asked, MetadataResponse)
             assert answer.topics[0].partitions[0].leader_id != victim
-            # Still listed: a client may be about to take its partitions away from it.
+            # Still listed: a client may be about to reassign its partitions.
             assert victim in {each.node_id for each in answer.brokers}
             everything = await members.ask(at, MetadataRequest(topics=None), MetadataResponse)
             assert victim not in {each.node_id for each in everything.brokers}

@@ -1,4 +1,4 @@
-"""Three broker processes and an ensemble of three ZooKeepers: what crashes do to them.
+"""Three broker processes and three ZooKeeper servers recover from crashes.
 
 ZooKeeper's sessions last much longer than any test waits, so whatever happens sooner is not due to
 their end.
@@ -73,7 +73,7 @@ class Processes:
         return [id_ for id_, broker in self.brokers.items() if broker.running]
 
     def metadata(self, at: int, topic: str | None = None) -> MetadataResponse | None:
-        """What one broker says; None if it does not answer."""
+        """The metadata of one broker; None if it does not respond."""
         asked = None if topic is None else [MetadataRequestTopic(name=topic)]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         try:
@@ -180,11 +180,11 @@ def leader_of(cluster: Processes, topic: str) -> int:
         ("killed-both", True, True),
     ],
 )
-def test_whoever_is_killed_is_replaced_long_before_its_session_ends(
+def test_a_killed_broker_is_replaced_long_before_its_session_ends(
     whole: Processes, name: str, leads: bool, controls: bool
 ) -> None:
     controller = whole.controller()
-    # Six partitions over three brokers: each leads two of them. The first that fits is watched.
+    # Each of the three brokers leads two of the six partitions. The first match is watched.
     whole.create(name, 6)
     produced(whole.servers, name, [b"before"])
     answer = whole.metadata(whole.running[0], name)
@@ -212,7 +212,7 @@ def test_whoever_is_killed_is_replaced_long_before_its_session_ends(
     assert consumed(whole.servers, name, 2) == [b"before", b"after"]
 
 
-def test_a_broker_that_is_told_to_stop_hands_over_first(whole: Processes) -> None:
+def test_a_stopping_broker_hands_over_leadership_first(whole: Processes) -> None:
     whole.create("handed-over")
     produced(whole.servers, "handed-over", [b"before"])
     victim = leader_of(whole, "handed-over")
@@ -225,8 +225,8 @@ def test_a_broker_that_is_told_to_stop_hands_over_first(whole: Processes) -> Non
     assert consumed(whole.servers, "handed-over", 2) == [b"before", b"after"]
 
 
-def test_a_broker_that_restarts_at_once_takes_its_own_place(whole: Processes) -> None:
-    # Its old registration is still there; the data directory proves that it is its own.
+def test_a_broker_that_restarts_at_once_replaces_its_registration(whole: Processes) -> None:
+    # Its old registration still exists; the data directory proves that it owns it.
     victim = whole.running[0]
     whole.brokers[victim].kill()
     started_at = time.monotonic()
@@ -249,7 +249,7 @@ def test_zookeeper_shows_kafkas_znodes(whole: Processes) -> None:
         client.close()
 
 
-def test_a_new_leader_of_zookeeper_changes_nothing(whole: Processes) -> None:
+def test_a_zookeeper_leader_change_does_not_affect_brokers(whole: Processes) -> None:
     controller = whole.controller()
     server = whole.zookeeper.leader()
     assert server is not None
@@ -262,7 +262,7 @@ def test_a_new_leader_of_zookeeper_changes_nothing(whole: Processes) -> None:
         server.start()
 
 
-def test_leaders_serve_while_all_of_zookeeper_is_away(whole: Processes) -> None:
+def test_leaders_serve_while_zookeeper_is_down(whole: Processes) -> None:
     whole.create("zookeeper-away")
     produced(whole.servers, "zookeeper-away", [b"before"])
     for server in whole.zookeeper.servers:
@@ -277,7 +277,7 @@ def test_leaders_serve_while_all_of_zookeeper_is_away(whole: Processes) -> None:
     produced(whole.servers, "zookeeper-is-back", [b"served"])
 
 
-def test_a_broker_that_stood_still_past_its_session_is_replaced_and_returns(
+def test_a_broker_paused_past_its_session_is_replaced_and_returns(
     tmp_path: Path,
 ) -> None:
     with ExitStack() as stack:

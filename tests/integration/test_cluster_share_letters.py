@@ -1,4 +1,4 @@
-"""Dead letters of share groups in a cluster: their topic may be led by any broker."""
+"""Dead letters of share groups in a cluster: any broker may lead their topic."""
 
 from pathlib import Path
 from unittest.mock import create_autospec
@@ -50,7 +50,7 @@ async def create(members: Members, leader: int) -> None:
 
 
 @pytest.mark.parametrize("leader", [1, 2])
-def test_letters_are_committed_and_found_again_wherever_their_topic_is_led(
+def test_dead_letters_are_committed_and_found_on_any_leader_of_their_topic(
     tmp_path: Path, leader: int
 ) -> None:
     async def test() -> None:
@@ -72,7 +72,7 @@ def test_letters_are_committed_and_found_again_wherever_their_topic_is_led(
     run(test())
 
 
-def test_letters_that_too_few_replicas_would_have_are_not_written(tmp_path: Path) -> None:
+def test_dead_letters_are_not_written_with_too_few_in_sync_replicas(tmp_path: Path) -> None:
     async def test() -> None:
         settings = {"min.insync.replicas": "3", "replica.lag.time.max.ms": "1500"}
         async with Members(tmp_path, settings=settings) as members:

@@ -66,7 +66,7 @@ async def elected(store: ClusterStore, node_id: int = 1) -> Elected:
 
 
 class Called:
-    """A callback that remembers its calls."""
+    """A callback that records its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -120,7 +120,7 @@ def run(world: World, test: Coroutine[Any, Any, None]) -> None:
 # -- registrations -------------------------------------------------------------------------------
 
 
-def test_the_first_cluster_id_that_was_proposed_is_everybodys(world: World) -> None:
+def test_the_first_proposed_cluster_id_applies_to_all(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         assert await one.stored_cluster_id() == ""
@@ -131,7 +131,7 @@ def test_the_first_cluster_id_that_was_proposed_is_everybodys(world: World) -> N
     run(world, test())
 
 
-def test_the_stored_version_is_that_of_the_metadata_and_only_grows(world: World) -> None:
+def test_the_stored_version_matches_the_metadata_and_only_grows(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         await one.cluster_id("first")
@@ -148,7 +148,7 @@ def test_the_stored_version_is_that_of_the_metadata_and_only_grows(world: World)
     run(world, test())
 
 
-def test_ids_that_are_given_to_brokers_are_given_once(world: World) -> None:
+def test_generated_broker_ids_are_unique(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         asked = [store.next_broker_id(1000) for store in (one, two) for _ in range(5)]
@@ -159,7 +159,7 @@ def test_ids_that_are_given_to_brokers_are_given_once(world: World) -> None:
     run(world, test())
 
 
-def test_a_registration_is_seen_by_all_as_it_was_made(world: World) -> None:
+def test_a_registration_is_visible_unchanged_to_all(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         epoch = await one.register(broker(1), clean_shutdown_epoch=17)
@@ -173,7 +173,7 @@ def test_a_registration_is_seen_by_all_as_it_was_made(world: World) -> None:
     run(world, test())
 
 
-def test_a_registration_goes_with_its_session_and_watchers_are_told(world: World) -> None:
+def test_a_registration_ends_with_its_session_and_watchers_are_notified(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         await one.register(broker(1))
@@ -187,8 +187,8 @@ def test_a_registration_goes_with_its_session_and_watchers_are_told(world: World
     run(world, test())
 
 
-def test_a_broker_that_comes_back_has_a_larger_epoch(world: World) -> None:
-    """A bounce between two looks is never mistaken for the same life (rule 6)."""
+def test_a_returning_broker_has_a_larger_epoch(world: World) -> None:
+    """A restart between two reads never looks like the same incarnation (rule 6)."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -205,7 +205,7 @@ def test_a_broker_that_comes_back_has_a_larger_epoch(world: World) -> None:
     run(world, test())
 
 
-def test_registering_again_in_the_same_session_is_a_new_life(world: World) -> None:
+def test_registering_again_in_the_same_session_is_a_new_incarnation(world: World) -> None:
     async def test() -> None:
         one = await world.store("one")
         first = await one.register(broker(1))
@@ -215,7 +215,7 @@ def test_registering_again_in_the_same_session_is_a_new_life(world: World) -> No
     run(world, test())
 
 
-def test_an_id_that_another_live_process_has_is_refused_in_words(world: World) -> None:
+def test_an_id_used_by_another_live_process_is_rejected_with_a_reason(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         epoch = await one.register(broker(1), storage_id="disk-a")
@@ -226,8 +226,8 @@ def test_an_id_that_another_live_process_has_is_refused_in_words(world: World) -
     run(world, test())
 
 
-def test_a_copy_of_a_live_brokers_disk_does_not_take_its_place(world: World) -> None:
-    """A cloned machine, or a directory copied by hand: both would push each other out for ever."""
+def test_a_copy_of_a_live_brokers_disk_cannot_replace_the_broker(world: World) -> None:
+    """Without this rule a cloned machine and the original would replace each other endlessly."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -240,7 +240,7 @@ def test_a_copy_of_a_live_brokers_disk_does_not_take_its_place(world: World) -> 
     run(world, test())
 
 
-def test_a_fenced_broker_is_told_and_a_newer_life_is_not_touched(world: World) -> None:
+def test_a_fenced_broker_is_notified_and_a_newer_incarnation_is_not_affected(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         lost = Called()
@@ -258,10 +258,10 @@ def test_a_fenced_broker_is_told_and_a_newer_life_is_not_touched(world: World) -
     run(world, test())
 
 
-def test_an_expired_session_loses_registration_and_election_and_can_begin_anew(
+def test_an_expired_session_loses_registration_and_election_and_can_register_again(
     world: World,
 ) -> None:
-    """Rule 3: the process hears of it, registers again and is elected again."""
+    """Rule 3: the process is notified, registers again and can be elected again."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -288,7 +288,7 @@ def test_an_expired_session_loses_registration_and_election_and_can_begin_anew(
 
 
 def test_no_change_of_registrations_is_missed(world: World) -> None:
-    """Watches are set before the state is read (rule 4): whoever looks when told sees the end."""
+    """Watches are set before the read (rule 4): a read after each event sees the final state."""
 
     async def test() -> None:
         watcher = await world.store("watcher")
@@ -319,7 +319,7 @@ def test_no_change_of_registrations_is_missed(world: World) -> None:
 
 
 def test_exactly_one_of_many_candidates_is_elected(world: World) -> None:
-    """Rule 1: never two controllers, and each election has an epoch of its own."""
+    """Rule 1: there are never two controllers, and each election has its own epoch."""
 
     async def test() -> None:
         stores = [await world.store(f"store-{id_}") for id_ in range(5)]
@@ -373,7 +373,7 @@ def test_a_crashed_controller_is_replaced_without_waiting_for_its_session(world:
     run(world, test())
 
 
-def test_of_many_who_replace_a_crashed_controller_one_does(world: World) -> None:
+def test_exactly_one_of_many_candidates_replaces_a_crashed_controller(world: World) -> None:
     async def test() -> None:
         stores = [await world.store(f"store-{id_}") for id_ in range(4)]
         crashed = await elected(stores[0], 0)
@@ -389,7 +389,7 @@ def test_of_many_who_replace_a_crashed_controller_one_does(world: World) -> None
 
 
 def test_a_zombie_controller_changes_nothing(world: World) -> None:
-    """Rule 2: it is alive and connected, and does not know yet that it was replaced."""
+    """Rule 2: the old controller is connected and does not know yet that it was replaced."""
 
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
@@ -431,7 +431,7 @@ def everything(controller: Elected) -> list[MetadataRecord]:
     ]
 
 
-def test_what_was_committed_is_loaded_by_everybody(world: World) -> None:
+def test_committed_metadata_is_loaded_by_every_broker(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         controller = await elected(one)
@@ -469,7 +469,7 @@ def test_versions_only_grow_over_commits_controllers_and_loads(world: World) -> 
     run(world, test())
 
 
-def test_metadata_is_loaded_before_it_is_changed(world: World) -> None:
+def test_metadata_must_be_loaded_before_it_is_changed(world: World) -> None:
     async def test() -> None:
         one = await world.store("one")
         controller = await elected(one)
@@ -484,8 +484,8 @@ def test_metadata_is_loaded_before_it_is_changed(world: World) -> None:
 # -- connections that break ----------------------------------------------------------------------
 
 
-def test_a_commit_that_is_under_way_when_the_store_closes_ends(linked: LinkedWorld) -> None:
-    """It must not be tried for ever by a process that ends, as one does whose disk has failed."""
+def test_a_pending_commit_ends_when_the_store_closes(linked: LinkedWorld) -> None:
+    """A process that exits, for example after a disk failure, must not retry it endlessly."""
 
     async def test() -> None:
         one = await linked.store("one")
@@ -494,15 +494,15 @@ def test_a_commit_that_is_under_way_when_the_store_closes_ends(linked: LinkedWor
         committing = asyncio.create_task(one.commit([topic()], controller))
         await asyncio.sleep(0)
         await one.close()
-        with contextlib.suppress(StoreError):  # or it was quicker
+        with contextlib.suppress(StoreError):  # or the commit finished first
             await committing
         assert committing.done()
 
     run(linked, test())
 
 
-def test_a_restart_replaces_the_registration_of_its_own_disk_at_once(linked: LinkedWorld) -> None:
-    """A process that was killed meets its own znode: its session is still there."""
+def test_a_restarted_broker_replaces_its_own_registration_at_once(linked: LinkedWorld) -> None:
+    """A restarted process finds the znode of its previous, unexpired session."""
 
     async def test() -> None:
         one = await linked.store("one")
@@ -515,7 +515,7 @@ def test_a_restart_replaces_the_registration_of_its_own_disk_at_once(linked: Lin
     run(linked, test())
 
 
-def test_a_registration_waits_for_an_earlier_one_to_go(linked: LinkedWorld) -> None:
+def test_a_registration_waits_for_an_earlier_one_to_end(linked: LinkedWorld) -> None:
     async def test() -> None:
         one, two = await linked.store("one"), await linked.store("two")
         first = await one.register(broker(1))
@@ -564,7 +564,7 @@ def test_a_broken_connection_loses_neither_session_nor_watches(linked: LinkedWor
         told = Called()
         await one.registered(told)
         await linked.drop("one")
-        await told.once()  # to look again: something may have happened meanwhile
+        await told.once()  # read again: the state may have changed meanwhile
 
         async def back() -> bool:
             with contextlib.suppress(ConnectionSuspended):
@@ -580,7 +580,7 @@ def test_a_broken_connection_loses_neither_session_nor_watches(linked: LinkedWor
     run(linked, test())
 
 
-def test_a_commit_whose_connection_breaks_happens_once_or_is_known_as_unknown(
+def test_a_commit_whose_connection_breaks_is_applied_once_or_reported_as_unknown(
     linked: LinkedWorld,
 ) -> None:
     """Rule 9. Connections are dropped at all moments of many commits."""
@@ -600,7 +600,7 @@ def test_a_commit_whose_connection_breaks_happens_once_or_is_known_as_unknown(
 
         troubling = asyncio.create_task(trouble())
         for number in range(1, 41):
-            # A topic that was created twice, or half, would be an error.
+            # A topic created twice or only partly would be an error.
             record = topic(f"topic-{number}", id_=bytes([number]) * 16)
             try:
                 await one.commit([record], controller)

@@ -69,11 +69,11 @@ class LateMarkers:
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_transaction_may_begin_before_the_markers_of_the_last_one_are_there(
+def test_a_transaction_can_begin_before_the_previous_markers_arrive(
     tmp_path: Path, answered: bool
 ) -> None:
-    """A producer goes on when its transaction is decided. The marker that arrives between its next
-    batch and the coordinator's word on it ends the last transaction, not this one."""
+    """A producer continues when its transaction is decided. A marker that arrives between its
+    next batch and the coordinator's verification ends the previous transaction, not this one."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -101,7 +101,7 @@ def test_a_transaction_may_begin_before_the_markers_of_the_last_one_are_there(
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_offsets_may_be_sent_before_the_markers_of_the_last_transaction_are_there(
+def test_offsets_can_be_sent_before_the_previous_transactions_markers_arrive(
     tmp_path: Path, answered: bool
 ) -> None:
     async def test() -> None:
@@ -143,7 +143,7 @@ def begin(members: Members, stack: ExitStack) -> tuple[TransactionalProducer, di
 
 
 def decide(producer: TransactionalProducer, coordinator: Wire) -> None:
-    """Commits, and does not wait for the markers."""
+    """Commits without waiting for the markers."""
     producer.wire = coordinator
     code, after = producer.try_end(commit=True)
     assert code is ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""`headrace cluster up`: three broker processes and a ZooKeeper, from start to nothing left."""
+"""`headrace cluster up`: three broker processes and a ZooKeeper, from start to cleanup."""
 
 import json
 import os
@@ -40,7 +40,9 @@ def write(servers: str, topic: str, count: int) -> None:
     assert producer.flush(DEADLINE_S) == 0
 
 
-def test_a_cluster_serves_survives_a_death_and_stops_cleanly(folder: Path, tmp_path: Path) -> None:
+def test_a_cluster_serves_survives_a_killed_broker_and_stops_cleanly(
+    folder: Path, tmp_path: Path
+) -> None:
     with ClusterUp(folder) as cluster:
         cli = Cli(cluster.bootstrap_servers, tmp_path)
         cli.ok("topic", "create", "orders", "-p", "6")
@@ -84,7 +86,7 @@ def test_a_cluster_serves_survives_a_death_and_stops_cleanly(folder: Path, tmp_p
         assert len(cli.ok("consume", "orders", "-e").splitlines()) == 200
 
 
-def test_with_restart_a_broker_that_dies_comes_back(folder: Path, tmp_path: Path) -> None:
+def test_with_restart_a_killed_broker_is_restarted(folder: Path, tmp_path: Path) -> None:
     with ClusterUp(folder, "--restart") as cluster:
         before = cluster.pid(1)
         cluster.kill(1)
@@ -106,7 +108,7 @@ def test_with_restart_a_broker_that_dies_comes_back(folder: Path, tmp_path: Path
         )
 
 
-def test_nothing_outlives_a_killed_command(folder: Path) -> None:
+def test_no_process_outlives_a_killed_command(folder: Path) -> None:
     with ClusterUp(folder) as cluster:
         pids = [cluster.pid(broker) for broker in (1, 2, 3)]
         cluster.process.send_signal(signal.SIGKILL)
@@ -151,7 +153,7 @@ def test_shutdown_stops_one_broker_or_all(folder: Path, tmp_path: Path) -> None:
         (["--ephemeral", "--data", "x"], 2, "--ephemeral"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(
+def test_an_invalid_argument_is_reported_in_one_sentence(
     tmp_path: Path, options: list[str], code: int, words: str
 ) -> None:
     ended = Cli("", tmp_path)("cluster", "up", *options)
@@ -160,7 +162,7 @@ def test_what_makes_no_sense_is_one_sentence(
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_port_in_use_is_one_sentence_before_anything_starts(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_sentence_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = Cli("", tmp_path)(
@@ -171,8 +173,8 @@ def test_a_port_in_use_is_one_sentence_before_anything_starts(tmp_path: Path) ->
     assert not (tmp_path / "c").exists()
 
 
-def test_a_cluster_of_which_no_broker_comes_up_ends_and_says_why(folder: Path) -> None:
-    """It went on for ever, with nothing that could ever answer."""
+def test_a_cluster_in_which_no_broker_starts_exits_with_the_reason(folder: Path) -> None:
+    """Without this the command would run endlessly with no broker to serve requests."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
     options = ["--port", "0", "--data", str(folder), "--zookeeper", f"127.0.0.1:{nobody}"]
@@ -194,7 +196,7 @@ def test_a_cluster_of_which_no_broker_comes_up_ends_and_says_why(folder: Path) -
     assert str(folder / "broker-1") in ended.stderr
 
 
-def test_without_kazoo_one_sentence_says_what_to_install(
+def test_without_kazoo_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.cli.cluster.local_cluster.find_spec", lambda name: None)
@@ -204,7 +206,7 @@ def test_without_kazoo_one_sentence_says_what_to_install(
     assert ended.stderr.count("\n") == 1
 
 
-def test_without_java_one_sentence_says_what_to_install(
+def test_without_java_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

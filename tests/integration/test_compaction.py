@@ -1,4 +1,4 @@
-"""A broker compacts its logs by itself, in a process of its own, while clients go on."""
+"""A broker compacts its logs in a separate process while clients continue."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def put(
     *pairs: tuple[bytes, bytes | None],
     codec: Codec = Codec.NONE,
 ) -> int:
-    """One batch, stamped with a second of its own; returns its first offset."""
+    """Appends one batch with its own second as timestamp; returns its first offset."""
     timestamp = START_MS + second * 2000
     records = [Record(n, timestamp, key, value) for n, (key, value) in enumerate(pairs)]
     answer = produce(wire, topic, build_batch(records, codec=codec))
@@ -143,7 +143,7 @@ def test_a_compacted_log_is_the_same_after_a_restart(broker: Broker) -> None:
         assert put(wire, "kept", 20, (b"c", b"x")) == 24
 
 
-def test_a_damaged_log_is_left_alone_and_named(broker: Broker, wire: Wire) -> None:
+def test_a_damaged_log_is_skipped_and_reported(broker: Broker, wire: Wire) -> None:
     create_topic(wire, "damaged", 1, COMPACTED)
     create_topic(wire, "sound", 1, COMPACTED)
     put(wire, "damaged", 0, (b"a", b"0"))
@@ -170,7 +170,7 @@ def test_a_damaged_log_is_left_alone_and_named(broker: Broker, wire: Wire) -> No
 
 
 class ShortOfRoom:
-    """Compacts in a thread, and finds no room for what is called large."""
+    """Compacts in a thread and reports no space for the topic named large."""
 
     pid = 0
 
@@ -193,8 +193,8 @@ class ShortOfRoom:
         """There is no process."""
 
 
-def test_a_log_that_a_disk_has_no_room_for_does_not_keep_others_from_being_compacted() -> None:
-    """They may need less, and make room."""
+def test_a_log_without_disk_space_does_not_block_compaction_of_other_logs() -> None:
+    """Other logs may need less space, and free some."""
     world = Environment(worker=lambda _loop, offload, _module: ShortOfRoom(offload))
     with (
         Broker(settings=CLEANING, world=world) as broker,
@@ -210,7 +210,7 @@ def test_a_log_that_a_disk_has_no_room_for_does_not_keep_others_from_being_compa
         assert len(read_all(wire, "large")) == 10
 
 
-def test_the_worker_is_gone_when_there_is_nothing_to_do(broker: Broker, wire: Wire) -> None:
+def test_the_worker_exits_when_idle(broker: Broker, wire: Wire) -> None:
     create_topic(wire, "brief", 1, COMPACTED)
     for second in range(4):
         put(wire, "brief", second, (b"a", b"%d" % second))
@@ -238,7 +238,7 @@ class Held:
 
 
 @pytest.mark.parametrize("step", ["prepare", "sync"])
-def test_a_topic_may_go_in_the_middle_of_a_swap(
+def test_a_topic_can_be_deleted_during_a_segment_swap(
     broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     held = Held(monkeypatch, step)
@@ -259,7 +259,7 @@ def test_a_topic_may_go_in_the_middle_of_a_swap(
 
 
 @pytest.mark.parametrize("step", ["prepare", "sync"])
-def test_reads_go_on_and_a_stop_completes_a_swap(
+def test_reads_continue_during_a_swap_and_a_stop_completes_it(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     held = Held(monkeypatch, step)
@@ -292,7 +292,7 @@ def is_alive(pid: int) -> bool:
 
 
 def slow_broker(spawn: Spawn) -> BrokerProcess:
-    """Its cleaner needs an hour for a log."""
+    """A broker whose cleaner needs an hour for a log."""
     return spawn(
         {
             "log.cleaner.backoff.ms": 20,
@@ -314,7 +314,7 @@ def start_cleaning(broker: BrokerProcess) -> int:
     )
 
 
-def test_the_worker_dies_with_a_broker_that_is_killed(spawn: Spawn) -> None:
+def test_the_worker_exits_when_the_broker_is_killed(spawn: Spawn) -> None:
     broker = slow_broker(spawn)
     worker = start_cleaning(broker)
     broker.kill()
@@ -339,7 +339,7 @@ def test_a_stop_does_not_wait_for_the_worker(spawn: Spawn) -> None:
     assert not is_alive(worker)
 
 
-def test_the_death_of_a_worker_is_no_death_of_the_broker(spawn: Spawn) -> None:
+def test_the_broker_survives_a_killed_worker(spawn: Spawn) -> None:
     broker = slow_broker(spawn)
     worker = start_cleaning(broker)
     os.kill(worker, signal.SIGKILL)
@@ -352,10 +352,10 @@ def test_the_death_of_a_worker_is_no_death_of_the_broker(spawn: Spawn) -> None:
         assert len(read_all(wire, "slow")) == 20
 
 
-def test_it_is_on_disk_that_a_log_is_compacted_before_a_segment_is_replaced(
+def test_the_cleaner_checkpoint_is_on_disk_before_a_segment_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a crash in between, the gaps that compaction leaves are no missing segments."""
+    """After a crash in between, gaps left by compaction must not count as missing segments."""
     known: list[bool] = []
     prepare = Swap.prepare
 

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` and `__transaction_state` are compacted, and say the same afterwards."""
+"""Compaction of `__consumer_offsets` and `__transaction_state` keeps the current state."""
 
 import asyncio
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def compact(broker: Broker, topic: str) -> int:
 
 
 def committed(broker: Broker, group: str) -> int:
-    """The group's offset, as soon as its coordinator is there to tell it."""
+    """The group's offset, once its coordinator is available."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
 
     def ask() -> ConsumerGroupTopicPartitions | None:
@@ -125,7 +125,7 @@ def test_offsets_of_transactions_survive_compaction_and_a_restart(broker: Broker
             last = number
         else:
             producer.abort_transaction(60)
-        if number % 6 == 0:  # several passes: markers go after the records before them
+        if number % 6 == 0:  # several passes: markers are deleted after the records before them
             compact(broker, "__consumer_offsets")
             compact(broker, "__transaction_state")
             assert committed(broker, "exact") == last

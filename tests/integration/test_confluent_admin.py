@@ -42,7 +42,7 @@ def failure(futures: Mapping[Any, "Future[object]"]) -> int:
     return code
 
 
-def test_a_topic_lives_from_create_to_delete(
+def test_a_topic_is_created_described_and_deleted(
     admin: AdminClient, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -75,7 +75,7 @@ def test_a_topic_lives_from_create_to_delete(
         ("fine", 1, 9, KafkaError.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(
+def test_an_invalid_topic_is_rejected(
     admin: AdminClient, name: str, partitions: int, replicas: int, code: int
 ) -> None:
     assert failure(admin.create_topics([NewTopic(name, partitions, replicas)])) == code
@@ -95,7 +95,7 @@ def test_topic_configs_are_described_with_their_source(
     assert configs["cleanup.policy"].value == "delete"
 
 
-def test_every_topic_config_that_kafka_documents_is_there(admin: AdminClient, topic: str) -> None:
+def test_every_documented_topic_config_is_listed(admin: AdminClient, topic: str) -> None:
     assert set(describe(admin, ResourceType.TOPIC, topic)) >= {
         *("cleanup.policy", "compression.type", "delete.retention.ms", "file.delete.delay.ms"),
         *("flush.messages", "flush.ms", "index.interval.bytes", "local.retention.bytes"),
@@ -111,7 +111,7 @@ def test_every_topic_config_that_kafka_documents_is_there(admin: AdminClient, to
     }
 
 
-def test_topic_configs_are_altered_one_by_one(admin: AdminClient, topic: str) -> None:
+def test_topic_configs_are_altered_incrementally(admin: AdminClient, topic: str) -> None:
     def entry(name: str, value: str | None, kind: AlterConfigOpType) -> ConfigEntry:
         return ConfigEntry(name, value, incremental_operation=kind)
 
@@ -133,7 +133,7 @@ def test_topic_configs_are_altered_one_by_one(admin: AdminClient, topic: str) ->
     ("name", "value"),
     [("retention.ms", "soon"), ("no.such.thing", "1"), ("cleanup.policy", "burn")],
 )
-def test_a_bad_config_is_refused_and_changes_nothing(
+def test_an_invalid_config_is_rejected_and_changes_nothing(
     admin: AdminClient, topic: str, name: str, value: str
 ) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -146,7 +146,7 @@ def test_a_bad_config_is_refused_and_changes_nothing(
     ]
 
 
-def test_configs_of_an_unknown_topic_are_refused(
+def test_configs_of_an_unknown_topic_are_rejected(
     admin: AdminClient, new_name: Callable[[], str]
 ) -> None:
     resource = ConfigResource(ResourceType.TOPIC, new_name())

@@ -1,7 +1,7 @@
-"""confluent-kafka (librdkafka) with `group.protocol=consumer` (KIP-848), alone and beside members
+"""confluent-kafka (librdkafka) with `group.protocol=consumer` (KIP-848), alone and with members
 of the classic protocol while a group moves from one to the other.
 
-Consumers join, leave, die and come back; the conditions are waited for, never timed.
+Consumers join, leave, fail and return; tests wait for conditions, never for fixed times.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def bootstrap() -> Iterator[str]:
 
 
 class Member:
-    """A consumer in a group, with what it has read."""
+    """A consumer in a group, with the records it has read."""
 
     def __init__(
         self, bootstrap: str, group: str, topics: list[str], config: dict[str, object]
@@ -116,7 +116,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def shared(members: list[Member], topic: str, partitions: int) -> Callable[[], bool]:
-    """Whether every partition has one reader, and everybody its fair share."""
+    """Whether every partition has one reader and every member a fair share."""
 
     def fair() -> bool:
         owned = [member.owned for member in members]
@@ -129,7 +129,7 @@ def shared(members: list[Member], topic: str, partitions: int) -> Callable[[], b
 
 
 def set_session_timeout(bootstrap: str, group: str, timeout_ms: int) -> None:
-    """For this group alone: the others are not to lose members on a slow machine."""
+    """Set for this group only: other groups must not lose members on a slow machine."""
     change = IncrementalAlterConfigsAlterableConfig(
         name="consumer.session.timeout.ms", config_operation=0, value=str(timeout_ms)
     )
@@ -162,7 +162,7 @@ def test_members_share_the_partitions_as_they_come_and_go(
     until(members, shared(members, topic, 6), "two members share them again")
 
 
-def test_a_group_goes_on_where_it_has_committed(
+def test_a_group_resumes_from_its_committed_offsets(
     bootstrap: str, enter: Enter, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2)
@@ -179,7 +179,7 @@ def test_a_group_goes_on_where_it_has_committed(
 
 
 @pytest.mark.slow
-def test_what_a_killed_member_had_goes_to_the_others(
+def test_the_partitions_of_a_killed_member_are_reassigned(
     bootstrap: str, group: str, enter: Enter, make_topic: MakeTopic
 ) -> None:
     set_session_timeout(bootstrap, group, 2_000)
@@ -205,7 +205,7 @@ def test_added_partitions_are_read_from_their_first_message(
     until([member], lambda: places(member) == everything(3, 5), "the new ones are read as well")
 
 
-def test_a_pattern_finds_topics_that_come_later(
+def test_a_pattern_matches_topics_created_later(
     enter: Enter, new_name: Callable[[], str], admin: AdminClient
 ) -> None:
     prefix = new_name()
@@ -219,7 +219,7 @@ def test_a_pattern_finds_topics_that_come_later(
     until([member], lambda: member.owned == both, "the second topic is found")
 
 
-def test_the_range_assignor_can_be_asked_for(enter: Enter, make_topic: MakeTopic) -> None:
+def test_the_range_assignor_can_be_selected(enter: Enter, make_topic: MakeTopic) -> None:
     topics = [make_topic(2), make_topic(2)]
     members = [enter(*topics, **{"group.remote.assignor": "range"}) for _ in range(2)]
 
@@ -232,7 +232,7 @@ def test_the_range_assignor_can_be_asked_for(enter: Enter, make_topic: MakeTopic
     until(members, co_partitioned, "each has the same partition of both topics")
 
 
-def test_a_static_member_is_back_with_what_it_had(enter: Enter, make_topic: MakeTopic) -> None:
+def test_a_static_member_returns_to_its_partitions(enter: Enter, make_topic: MakeTopic) -> None:
     topic = make_topic(4)
     static, other = enter(topic, **{"group.instance.id": "s"}), enter(topic)
     until([static, other], shared([static, other], topic, 4), "both have a share")
@@ -243,10 +243,10 @@ def test_a_static_member_is_back_with_what_it_had(enter: Enter, make_topic: Make
     assert back.owned == had
 
 
-def test_a_classic_group_is_upgraded_and_downgraded_under_its_members(
+def test_a_classic_group_is_upgraded_and_downgraded_with_live_members(
     bootstrap: str, group: str, enter: Enter, make_topic: MakeTopic, admin: AdminClient
 ) -> None:
-    """A rolling upgrade, member by member, and the way back; nothing that is written is missed."""
+    """A rolling upgrade and downgrade, member by member, misses no record."""
     topic = make_topic(4)
     produce(bootstrap, topic, range(4), 5)
     everybody = [enter(topic, config=CLASSIC), enter(topic, config=CLASSIC)]

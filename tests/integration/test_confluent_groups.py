@@ -1,6 +1,6 @@
-"""confluent-kafka (librdkafka) in classic groups: every partition has one reader, and goes on.
+"""confluent-kafka (librdkafka) in classic groups: every partition has exactly one reader.
 
-Consumers join, leave, die and come back; the conditions are waited for, never timed.
+Consumers join, leave, fail and return; tests wait for conditions, never for fixed times.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def bootstrap() -> Iterator[str]:
 
 
 class Member:
-    """A consumer in a group, with what it has been assigned and has read."""
+    """A consumer in a group, with its assignment and the records it has read."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, **config: object) -> None:
         self.read: list[Message] = []
@@ -88,14 +88,14 @@ def enter(bootstrap: str, group: str) -> Iterator[Enter]:
 
 
 def shared(members: list[Member], partitions: int, *, each: int | None = None) -> bool:
-    """Whether every partition has one reader, and everybody the same number if told so."""
+    """Whether every partition has one reader, and optionally equal counts per member."""
     owned = [member.owned for member in members]
     fair = each is None or all(len(one) == each for one in owned)
     return fair and sorted(part for one in owned for part in one) == list(range(partitions))
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_two_members_share_and_one_takes_over_when_the_other_leaves(
+def test_two_members_share_partitions_and_one_takes_over_when_the_other_leaves(
     bootstrap: str, make_topic: MakeTopic, enter: Enter, strategy: str
 ) -> None:
     topic = make_topic(4)
@@ -111,7 +111,7 @@ def test_two_members_share_and_one_takes_over_when_the_other_leaves(
     until([first], lambda: shared([first], 4), "the one that stayed has everything again")
 
 
-def test_the_partitions_of_a_member_that_is_killed_go_to_the_others(
+def test_the_partitions_of_a_killed_member_move_to_the_others(
     bootstrap: str, make_topic: MakeTopic, enter: Enter, group: str
 ) -> None:
     if REFERENCE:
@@ -124,7 +124,7 @@ def test_the_partitions_of_a_member_that_is_killed_go_to_the_others(
     until([survivor], lambda: shared([survivor], 2), "the survivor has everything")
 
 
-def test_a_group_goes_on_where_it_has_committed(
+def test_a_group_resumes_from_its_committed_offsets(
     bootstrap: str, make_topic: MakeTopic, enter: Enter
 ) -> None:
     topic = make_topic(1)
@@ -139,7 +139,7 @@ def test_a_group_goes_on_where_it_has_committed(
     assert places(second) == rest
 
 
-def test_a_member_too_many_has_nothing_until_somebody_leaves(
+def test_a_surplus_member_has_no_partitions_until_another_leaves(
     make_topic: MakeTopic, enter: Enter
 ) -> None:
     topic = make_topic(1)
@@ -155,7 +155,7 @@ def test_a_member_too_many_has_nothing_until_somebody_leaves(
     until([idle], lambda: idle.owned == {0}, "the idle one takes over")
 
 
-def test_partitions_that_are_added_are_read_from_their_first_record(
+def test_added_partitions_are_read_from_their_first_record(
     bootstrap: str, make_topic: MakeTopic, enter: Enter
 ) -> None:
     topic = make_topic(1)
@@ -168,9 +168,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
     until([member], lambda: places(member) == everything(3, 4), "everything is read")
 
 
-def test_a_static_member_comes_back_without_a_rebalance(
-    make_topic: MakeTopic, enter: Enter
-) -> None:
+def test_a_static_member_returns_without_a_rebalance(make_topic: MakeTopic, enter: Enter) -> None:
     topic = make_topic(2)
     patient = {"session.timeout.ms": 30_000}
     stays = enter(topic, **patient, **{"group.instance.id": "stays"})

@@ -26,7 +26,7 @@ FLUSH_S = 20.0
 
 
 class Deliveries:
-    """Collects what the producer reports."""
+    """Collects the producer's delivery reports."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -84,7 +84,7 @@ def producer(bootstrap: str, **config: object) -> Producer:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_produced_is_consumed_with_every_codec(
+def test_produced_records_are_consumed_with_every_codec(
     bootstrap: str,
     topic: str,
     codec: str,
@@ -102,7 +102,7 @@ def test_what_is_produced_is_consumed_with_every_codec(
     assert [message.offset() for message in found] == list(range(len(values)))
 
 
-def test_keys_headers_and_timestamps_come_back(
+def test_keys_headers_and_timestamps_are_preserved(
     bootstrap: str, topic: str, consume: Callable[..., list[Message]]
 ) -> None:
     client = producer(bootstrap)
@@ -132,7 +132,7 @@ def test_log_append_time_is_the_brokers(
     assert before <= stamp <= now_ms()
 
 
-def test_keys_land_where_java_clients_put_them(
+def test_keys_map_to_the_same_partitions_as_in_java_clients(
     bootstrap: str, make_topic: MakeTopic, deliveries: Deliveries
 ) -> None:
     topic = make_topic(7)
@@ -145,7 +145,7 @@ def test_keys_land_where_java_clients_put_them(
     assert landed == {key: partition_for_key(key, 7) for key in keys}
 
 
-def test_librdkafkas_own_partitioner_is_left_alone(
+def test_librdkafkas_default_partitioner_is_not_changed(
     bootstrap: str, make_topic: MakeTopic, deliveries: Deliveries
 ) -> None:
     topic = make_topic(5)
@@ -160,7 +160,7 @@ def test_librdkafkas_own_partitioner_is_left_alone(
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_acks_delivers(
+def test_every_acks_setting_delivers_records(
     bootstrap: str,
     topic: str,
     acks: str,
@@ -195,7 +195,7 @@ def test_an_idempotent_producer_keeps_order_over_many_requests(
         assert values == list(range(partition, 3000, 3))
 
 
-def test_a_message_near_the_limit_fits_and_one_over_it_is_too_large(
+def test_a_message_below_the_limit_is_accepted_and_one_over_it_is_too_large(
     bootstrap: str, topic: str, deliveries: Deliveries, consume: Callable[..., list[Message]]
 ) -> None:
     client = producer(bootstrap, **{"message.max.bytes": 10_000_000})
@@ -208,7 +208,7 @@ def test_a_message_near_the_limit_fits_and_one_over_it_is_too_large(
     assert message.value() == fits
 
 
-def test_a_topic_may_allow_large_messages(
+def test_a_topic_can_allow_large_messages(
     bootstrap: str, make_topic: MakeTopic, consume: Callable[..., list[Message]]
 ) -> None:
     topic = make_topic(1, {"max.message.bytes": 20_000_000})
@@ -220,7 +220,7 @@ def test_a_topic_may_allow_large_messages(
     assert message.value() == large
 
 
-def test_reading_does_not_consume(
+def test_reading_does_not_remove_records(
     bootstrap: str, topic: str, consume: Callable[..., list[Message]]
 ) -> None:
     client = producer(bootstrap)
@@ -231,7 +231,7 @@ def test_reading_does_not_consume(
     assert [message.value() for message in consume(topic, 10)] == first
 
 
-def test_a_consumer_sees_the_end_and_then_what_comes_next(bootstrap: str, topic: str) -> None:
+def test_a_consumer_sees_the_end_and_then_later_records(bootstrap: str, topic: str) -> None:
     client = producer(bootstrap)
     consumer = Consumer(
         {

@@ -62,7 +62,7 @@ def poll_until(
     take: Callable[[ShareConsumer, Message], None],
     done: Callable[[], bool],
 ) -> None:
-    """Polls the consumers in turn, and hands out what they get, until it is enough."""
+    """Polls the consumers in turn and yields their records until there are enough."""
     give_up = time.monotonic() + DEADLINE_S
     while not done():
         assert time.monotonic() < give_up, "not enough records came"
@@ -85,7 +85,7 @@ def test_two_consumers_share_a_topic_and_each_record_is_handled_once(
     assert set(seen.values()) == {1}
 
 
-def test_released_records_come_again_and_rejected_ones_do_not(
+def test_released_records_are_redelivered_and_rejected_ones_are_not(
     bootstrap: str, topic: str, make_consumer: MakeConsumer, group: str
 ) -> None:
     fill(bootstrap, topic, 10)
@@ -108,7 +108,7 @@ def test_released_records_come_again_and_rejected_ones_do_not(
     assert {value: count for value, count in seen.items() if count > 1} == {b"3": 2}
 
 
-def test_only_committed_records_are_read_where_the_group_wants_that(
+def test_a_read_committed_group_reads_only_committed_records(
     bootstrap: str, wire: Wire, topic: str, make_consumer: MakeConsumer, group: str
 ) -> None:
     set_group_config(wire, group, share_isolation_level="read_committed")

@@ -1,4 +1,4 @@
-"""What a crash or a careless hand may leave behind: the data is served all the same."""
+"""Files left by a crash or changed by hand: the data is still served."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -85,18 +85,18 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_everything_is_served_after_a_crash_with(damage: str, broker: BrokerProcess) -> None:
+def test_all_records_are_served_after_a_crash_with(damage: str, broker: BrokerProcess) -> None:
     broker.kill()
     DAMAGES[damage](broker.data)
     broker.start()
     with Wire(broker.bootstrap_servers) as wire:
         assert _values(wire) == [b"%04d" % number for number in range(RECORDS)]
         assert _offset_at(wire, BASE_MS + 20_500) == 21
-        assert produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1  # known
+        assert produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1  # duplicate
         assert produce(wire, "t", _numbered(RECORDS)).base_offset == RECORDS
 
 
-def test_a_torn_batch_is_cut_after_a_crash(broker: BrokerProcess) -> None:
+def test_a_torn_batch_is_truncated_after_a_crash(broker: BrokerProcess) -> None:
     broker.kill()
     last = _files(broker.data, "t-0/*.log")[-1]
     os.truncate(last, last.stat().st_size - 100)
@@ -106,7 +106,7 @@ def test_a_torn_batch_is_cut_after_a_crash(broker: BrokerProcess) -> None:
         assert produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1
 
 
-def test_a_torn_batch_after_a_clean_stop_is_not_cut_in_silence(broker: BrokerProcess) -> None:
+def test_a_torn_batch_after_a_clean_stop_is_reported(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
     last = _files(broker.data, "t-0/*.log")[-1]
     os.truncate(last, last.stat().st_size - 100)

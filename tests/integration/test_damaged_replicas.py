@@ -15,13 +15,13 @@ VALUES = [b"%04d" % number * 100 for number in range(50)]
 
 
 def damage(directory: Path, at: float) -> None:
-    """Changes a byte of the log, so far into it."""
+    """Changes the byte at a relative position of the log."""
     (segment,) = directory.glob("orders-0/*.log")
     data = bytearray(segment.read_bytes())
     data[int(len(data) * at)] ^= 0xFF
     segment.write_bytes(data)
     for index in directory.glob("orders-0/*.index"):
-        index.unlink()  # the file is not taken at its word then
+        index.unlink()  # the file is then verified instead of trusted
 
 
 async def all_alike(
@@ -32,7 +32,7 @@ async def all_alike(
         await until(lambda id_=id_: values(members, id_) == expected, f"{id_} has everything")
 
 
-def test_a_damaged_follower_is_copied_again_from_where_it_holds(tmp_path: Path) -> None:
+def test_a_damaged_follower_is_copied_again_from_its_last_intact_offset(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
             await create(members)
@@ -47,8 +47,8 @@ def test_a_damaged_follower_is_copied_again_from_where_it_holds(tmp_path: Path) 
     run(test())
 
 
-def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> None:
-    """All crashed; the first to come back is elected, and finds that its log does not hold."""
+def test_a_damaged_leader_hands_over_to_an_intact_replica(tmp_path: Path) -> None:
+    """All crashed; the first to return is elected and finds damage in its log."""
 
     def flushed(members: Members) -> bool:
         logs = [broker.logs.get("orders", 0) for broker in members.brokers.values()]
@@ -85,8 +85,8 @@ def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> No
     run(test())
 
 
-def test_a_damaged_replica_that_might_be_elected_is_copied_again_as_well(tmp_path: Path) -> None:
-    """It was the last to leave, and counts as one that misses nothing: it says that it does."""
+def test_a_damaged_replica_eligible_for_election_is_copied_again(tmp_path: Path) -> None:
+    """It left last and counts as complete, so it must report its damage."""
 
     async def test() -> None:
         async with Members(tmp_path, count=2, settings=SETTINGS) as members:
@@ -104,7 +104,7 @@ def test_a_damaged_replica_that_might_be_elected_is_copied_again_as_well(tmp_pat
     run(test())
 
 
-def test_two_of_three_that_are_damaged_are_copied_again_from_the_third(tmp_path: Path) -> None:
+def test_two_damaged_replicas_are_copied_again_from_the_third(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:

@@ -1,4 +1,4 @@
-"""A broker opens what version 0.1.0 wrote, after a clean stop and after `kill -9`.
+"""A broker opens the data of version 0.1.0, after a clean stop and after `kill -9`.
 
 tests/data/0.1.0/README.md says what the archives hold. The brokers here run on a virtual clock that
 starts where 0.1.0's ended, so that nothing has expired unless a test says so.
@@ -80,7 +80,7 @@ SETTINGS = {
 
 
 class OldBroker:
-    """Today's broker on a copy of 0.1.0's log directories, and a connection to it."""
+    """The current broker on a copy of 0.1.0's log directories, and a connection to it."""
 
     def __init__(self, home: Path, *, was_stopped: bool) -> None:
         self.home = home
@@ -96,7 +96,7 @@ class OldBroker:
         self.broker.close()
 
     def records(self, topic: str, partition: int = 0, start: int = 0) -> list[Record]:
-        """All that a consumer gets from `start` on, markers left out."""
+        """All records that a consumer gets from `start`, without markers."""
         found: list[Record] = []
         while True:
             data = fetch(self.wire, fetch_request(topic, start, partition=partition))
@@ -139,7 +139,7 @@ class OldBroker:
         return {one.name: one.value for one in answer.configs}
 
     def producer(self, transactional_id: str) -> TransactionalProducer:
-        """As its client would go on that was cut off when the broker ended."""
+        """Continues like a client whose connection closed when the broker stopped."""
         found = TransactionalProducer(self.wire, V1, transactional_id)
 
         def described() -> bool:
@@ -163,7 +163,7 @@ def old(
 
 
 def written_order(partition: int, offset: int) -> Record:
-    """What 0.1.0 was given for this offset."""
+    """The record that 0.1.0 received for this offset."""
     number, n = divmod(offset, 4)
     stamp = START_MS + 2000 * number
     headers = (("codec", Codec(number).name.encode()), ("empty", None))
@@ -177,14 +177,14 @@ def written_order(partition: int, offset: int) -> Record:
 
 
 def test_every_record_is_read_back(old: OldBroker) -> None:
-    """Of every codec, with headers, null keys and null values."""
+    """Records of every codec, with headers, null keys and null values."""
     for partition in range(3):
         expected = [written_order(partition, offset) for offset in range(20)]
         assert old.records("orders", partition) == expected
 
 
-def test_an_idempotent_producer_goes_on_with_its_sequence(old: OldBroker) -> None:
-    """The next batch is taken, a repeated one is recognised, a gap is refused."""
+def test_an_idempotent_producer_continues_its_sequence(old: OldBroker) -> None:
+    """The next batch is accepted, a duplicate is recognized, a gap is rejected."""
     last = read_header(whole_batches(fetch(old.wire, fetch_request("orders", 16)).records)[-1])
     assert last.base_sequence == 16
 
@@ -207,7 +207,7 @@ def test_an_idempotent_producer_goes_on_with_its_sequence(old: OldBroker) -> Non
     assert len(old.records("orders")) == 24
 
 
-def test_committed_and_aborted_transactions_are_what_they_were(old: OldBroker) -> None:
+def test_committed_and_aborted_transactions_keep_their_outcome(old: OldBroker) -> None:
     assert read_committed(old.wire, "ledger") == [b"committed-1", b"committed-2"]
     assert read_committed(old.wire, "ledger", partition=1) == [b"committed-3"]
     values = [record.value for record in old.records("ledger")]
@@ -219,7 +219,7 @@ def test_committed_and_aborted_transactions_are_what_they_were(old: OldBroker) -
     assert states == {"committed": "CompleteCommit", "aborted": "CompleteAbort", "open": "Ongoing"}
 
 
-def test_an_open_transaction_goes_on_and_commits(old: OldBroker) -> None:
+def test_an_open_transaction_continues_and_commits(old: OldBroker) -> None:
     wait_for_coordinator(old.wire, "txn-readers")
     producer = old.producer("txn-open")
     producer.sequences[("ledger", 0)] = 1
@@ -293,7 +293,7 @@ def test_settings_are_kept(old: OldBroker) -> None:
     assert group["share.auto.offset.reset"] == "earliest"
 
 
-def test_groups_have_their_offsets(old: OldBroker) -> None:
+def test_groups_keep_their_offsets(old: OldBroker) -> None:
     assert old.committed("simple-readers") == {2: (9, "")}
     assert old.committed("classic-readers") == {0: (5, "noted"), 1: (6, "noted")}
     assert old.committed("consumer-readers") == {0: (11, ""), 2: (12, "")}
@@ -319,8 +319,8 @@ def test_a_member_of_a_consumer_group_stays_a_member(old: OldBroker) -> None:
     assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, 2)
 
 
-def test_a_share_group_gets_what_was_not_done(old: OldBroker) -> None:
-    """Accepted and rejected records do not come again; a released one counts its delivery, and a
+def test_a_share_group_receives_unacknowledged_records(old: OldBroker) -> None:
+    """Accepted and rejected records are not redelivered; a released one counts its delivery, and a
     clean stop has released those that were not acknowledged."""
     group = "share-workers"
     wait_for_coordinator(old.wire, group)
@@ -341,7 +341,7 @@ def test_a_share_group_gets_what_was_not_done(old: OldBroker) -> None:
 
 
 def test_a_move_between_log_directories_is_finished(old: OldBroker) -> None:
-    """The records are complete from the first moment on, and the copy replaces the original."""
+    """All records are readable from the start, and the copy replaces the original."""
     values = [b"%d" % number * 600_000 for number in range(3)]
     assert [each.value for each in old.records("moving")] == values
 
@@ -355,8 +355,8 @@ def test_a_move_between_log_directories_is_finished(old: OldBroker) -> None:
     assert [each.value for each in old.records("moving")] == values
 
 
-def test_todays_broker_opens_it_a_second_time(old: OldBroker) -> None:
-    """What today's code wrote on top is as good as what was there."""
+def test_the_current_broker_reopens_the_directories(old: OldBroker) -> None:
+    """Records of the current version are as readable as those of 0.1.0."""
     assert produce(old.wire, "orders", batch(b"today")).base_offset == 20
     old.wire.close()
     old.broker.restart()

@@ -1,4 +1,4 @@
-"""Dead letters are sent again once: by filter, through a fix, by replays that are killed."""
+"""Each dead letter is replayed once: by filter, through a fix, by killed replays."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ def set_aside(letters: DeadLetterWriter, folder: Path, batch_id: int, *bad: Bad)
 
 
 def sent(helper: Headrace, topic: str, count: int) -> list[ReceivedRecord]:
-    """All records that are committed, once there are so many."""
+    """All committed records, once there are `count` of them."""
     if count:
         helper.consume(topic, count, read_committed=True)
     return sorted(
@@ -79,7 +79,7 @@ def run(settings: ProducerSettings, topic: str, **wanted: object) -> ReplayResul
     return Replay(Request(topic, **wanted), settings).execute()  # type: ignore[arg-type]
 
 
-def test_a_record_goes_back_to_its_partition_as_it_was_and_says_where_from(
+def test_a_record_is_replayed_unchanged_to_its_partition_with_its_origin(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -97,7 +97,7 @@ def test_a_record_goes_back_to_its_partition_as_it_was_and_says_where_from(
     assert dict(record.headers)["headrace.dlq.replayed.timestamp"] == b"1700000000123"
 
 
-def test_what_was_sent_is_not_sent_again_whatever_the_filter(
+def test_a_replayed_record_is_not_sent_again_by_any_filter(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -115,7 +115,7 @@ def test_what_was_sent_is_not_sent_again_whatever_the_filter(
     assert values(sent(helper, source, 6)) == [b"1", b"3", b"5", b"0", b"2", b"4"]
 
 
-def test_a_dry_run_sends_nothing_and_says_what_it_would(
+def test_a_dry_run_sends_nothing_and_reports_its_plan(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -130,7 +130,7 @@ def test_a_dry_run_sends_nothing_and_says_what_it_would(
     assert f"{topic}.replayed" not in helper.topics()
 
 
-def test_a_limit_leaves_the_rest_for_the_next_time(
+def test_a_limit_leaves_the_rest_for_the_next_replay(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -145,7 +145,7 @@ def test_a_limit_leaves_the_rest_for_the_next_time(
     assert values(sent(helper, source, 5)) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_another_topic_gets_records_by_their_keys(
+def test_another_topic_receives_records_partitioned_by_key(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -161,7 +161,7 @@ def test_another_topic_gets_records_by_their_keys(
     assert record.partition == expected.partition
 
 
-def test_a_fix_changes_records_and_what_it_cannot_fix_stays(
+def test_a_fix_changes_records_and_unfixable_records_stay(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -187,7 +187,7 @@ def test_a_fix_changes_records_and_what_it_cannot_fix_stays(
     assert run(settings, topic).total == 2
 
 
-def test_a_record_that_its_topic_does_not_take_stays_and_holds_up_no_other(
+def test_a_record_rejected_by_its_topic_stays_and_does_not_block_others(
     helper: Headrace, settings: ProducerSettings, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     # Alone or together: many small records are several batches.
@@ -218,7 +218,7 @@ def test_a_record_that_its_topic_does_not_take_stays_and_holds_up_no_other(
         ("record.headers = [('a', 5)]", "a is int"),
     ],
 )
-def test_what_a_fix_makes_and_nobody_can_write_is_not_fixed(
+def test_a_fix_with_unwritable_output_is_rejected(
     settings: ProducerSettings,
     source: str,
     topic: str,
@@ -254,7 +254,7 @@ def test_a_record_that_fails_again_counts_its_attempts(
     assert (waiting.matched, waiting.total) == (1, 1)
 
 
-def test_the_group_shows_the_first_letter_that_waits(
+def test_the_group_offset_is_the_first_pending_dead_letter(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -266,12 +266,12 @@ def test_the_group_shows_the_first_letter_that_waits(
     set_aside(letters, tmp_path, 0, *(Bad(source, 0, at) for at in range(4)))
     run(settings, topic, where=parse_filter("source.offset != 1"))
     lag = helper.lag(f"{topic}.replay", topic)
-    assert sum(lag.values()) == 4  # letters 1, 2, 3 and the marker of the transaction
+    assert sum(lag.values()) == 4  # dead letters 1, 2, 3 and the marker of the transaction
     run(settings, topic)
     assert sum(helper.lag(f"{topic}.replay", topic).values()) == 0
 
 
-def test_a_later_replay_shuts_out_an_earlier_one(
+def test_a_later_replay_fences_an_earlier_one(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -293,7 +293,7 @@ def test_a_later_replay_shuts_out_an_earlier_one(
     assert values(sent(helper, source, 3)) == [b"0", b"1", b"2"]
 
 
-def test_letters_of_a_topic_that_was_made_again_are_other_letters(
+def test_dead_letters_of_a_recreated_topic_are_distinct(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,
@@ -311,7 +311,7 @@ def test_letters_of_a_topic_that_was_made_again_are_other_letters(
     assert values(sent(helper, source, 2)) == [b"old", b"new"]
 
 
-def test_a_topic_that_is_not_there_is_named(settings: ProducerSettings) -> None:
+def test_a_missing_topic_is_reported_by_name(settings: ProducerSettings) -> None:
     with pytest.raises(ReadFailed, match="there is no topic nothing"):
         run(settings, "nothing")
 
@@ -341,7 +341,7 @@ replay.Replay(replay.Request(topic), ProducerSettings(bootstrap)).execute()
 
 
 @pytest.mark.slow
-def test_a_replay_killed_before_a_commit_or_amid_records_goes_on_and_sends_each_once(
+def test_a_replay_killed_before_a_commit_or_between_records_resumes_and_sends_each_once(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,

@@ -58,12 +58,12 @@ def partitions_of(source: str) -> list[TopicPartition]:
 
 
 def found(helper: Headrace, topic: str, count: int) -> list[ReceivedRecord]:
-    """All letters that are committed, once there are so many."""
+    """All committed dead letters, once there are `count` of them."""
     helper.consume(topic, count, read_committed=True)
     return helper.consume(topic, read_committed=True)
 
 
-def test_a_letter_is_the_record_with_its_headers_and_what_is_wrong(
+def test_a_dead_letter_has_the_record_its_headers_and_the_error(
     helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     own = (("trace", b"\xff\x00"), ("empty", None))
@@ -79,7 +79,7 @@ def test_a_letter_is_the_record_with_its_headers_and_what_is_wrong(
     assert (facts.batch_id, facts.schema_version, facts.attempts) == (0, 3, 0)
 
 
-def test_the_marker_says_which_batch_and_where_it_ends(
+def test_the_marker_has_the_batch_and_its_end_offsets(
     source: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     assert letters.last_marker(partitions_of(source)) is None
@@ -90,7 +90,7 @@ def test_the_marker_says_which_batch_and_where_it_ends(
     assert marker.offsets == {TopicPartition(source, 0): 7, TopicPartition(source, 1): 42}
 
 
-def test_a_batch_that_is_marked_is_not_written_again_by_another_run(
+def test_a_marked_batch_is_not_written_again_by_another_run(
     helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     staged = [stage(tmp_path, [Bad(source, 0, 1), Bad(source, 0, 2)])]
@@ -109,7 +109,7 @@ def test_a_batch_without_bad_records_needs_no_transaction(
     assert topic not in helper.topics()
 
 
-def test_many_letters_are_one_transaction(
+def test_many_dead_letters_are_one_transaction(
     helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     staged = [
@@ -124,7 +124,7 @@ def test_many_letters_are_one_transaction(
     assert places == {(part, at) for part in range(2) for at in range(300)}
 
 
-def test_a_write_that_fails_leaves_nothing_and_can_be_done_again(
+def test_a_failed_write_leaves_nothing_and_can_be_retried(
     helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     helper.create_topic(topic, configs={"max.message.bytes": 3_000})
@@ -139,7 +139,7 @@ def test_a_write_that_fails_leaves_nothing_and_can_be_done_again(
     assert len(found(helper, topic, 1)) == 1
 
 
-def test_a_second_run_of_the_pipeline_shuts_out_the_first(
+def test_a_second_run_of_the_pipeline_fences_the_first(
     helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     letters.write(batch_of(source, 0, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
@@ -150,7 +150,7 @@ def test_a_second_run_of_the_pipeline_shuts_out_the_first(
     assert len(found(helper, topic, 1)) == 1
 
 
-def test_a_lost_answer_to_the_commit_is_looked_up_in_the_marker(
+def test_a_lost_commit_response_is_resolved_from_the_marker(
     helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     letters.last_marker(partitions_of(source))
@@ -161,7 +161,7 @@ def test_a_lost_answer_to_the_commit_is_looked_up_in_the_marker(
     assert len(found(helper, topic, 1)) == 1
 
 
-def test_a_pipeline_that_begins_anew_forgets_its_marker(
+def test_a_reset_pipeline_discards_its_marker(
     source: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     letters.write(batch_of(source, 5, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
@@ -169,7 +169,7 @@ def test_a_pipeline_that_begins_anew_forgets_its_marker(
     assert letters.last_marker(partitions_of(source)) is None
 
 
-def test_offsets_that_somebody_else_committed_are_no_marker(
+def test_offsets_committed_by_another_client_are_not_a_marker(
     helper: Headrace, source: str, letters: DeadLetterWriter
 ) -> None:
     helper.commit(letters.group, {(source, 0): 3})

@@ -1,4 +1,4 @@
-"""A demo begins anew: it removes what an earlier one has left, and nothing else."""
+"""A new demo removes the data of an earlier demo and nothing else."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from headrace.cli.pipeline.demo import begin_anew
 from headrace.testing import Broker
 
 
-def test_topics_groups_and_files_of_an_earlier_demo_are_gone_and_others_stay(
+def test_an_earlier_demos_topics_groups_and_files_are_removed_and_others_stay(
     tmp_path: Path,
 ) -> None:
     with Broker() as broker:

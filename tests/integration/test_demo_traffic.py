@@ -1,4 +1,4 @@
-"""The demo's orders: a backlog at once, the rest when the pipeline works, and all are known."""
+"""The demo's orders: a backlog at once, the rest once the pipeline runs, all recorded."""
 
 from collections.abc import Callable, Iterator
 
@@ -41,7 +41,7 @@ def start(helper: Headrace) -> Iterator[Callable[[str], Traffic]]:
         traffic.stop()
 
 
-def test_the_rest_follows_the_backlog_and_every_broken_order_is_known_by_its_place(
+def test_orders_follow_the_backlog_and_every_invalid_order_is_known_by_its_offset(
     helper: Headrace, start: Callable[[str], Traffic]
 ) -> None:
     topic = helper.create_topic(partitions=3)
@@ -63,7 +63,7 @@ def test_the_rest_follows_the_backlog_and_every_broken_order_is_known_by_its_pla
     assert broken
 
 
-def test_it_can_be_stopped_while_it_waits(
+def test_traffic_can_be_stopped_while_it_waits(
     helper: Headrace, start: Callable[[str], Traffic]
 ) -> None:
     traffic = start(helper.create_topic())

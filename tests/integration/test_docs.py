@@ -42,7 +42,7 @@ def test_there_are_examples_to_run() -> None:
     assert len(examples()) >= 8
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_resolve() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     broken = [
         f"{page.relative_to(ROOT)} -> {target}"
@@ -54,7 +54,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/architecture/walks.md"])
-def test_files_that_the_architecture_names_exist(page: str) -> None:
+def test_files_named_in_the_architecture_exist(page: str) -> None:
     """Paths start in src/headrace, or in the root."""
     named = set(re.findall(r"`([a-z_0-9]+/[a-z_0-9/]*(?:\.py)?)`", (ROOT / page).read_text()))
     assert len(named) > 30

@@ -11,7 +11,7 @@ from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from support.brokers.members import run, until
 
 
-def test_a_broker_without_an_id_is_given_one_and_has_it_after_a_restart(tmp_path: Path) -> None:
+def test_a_broker_without_an_id_gets_one_and_keeps_it_after_a_restart(tmp_path: Path) -> None:
     async def test() -> None:
         cluster = EmbeddedCluster(SqliteStore(IN_MEMORY))
         world = Environment(cluster_store=lambda *_: cluster.store())

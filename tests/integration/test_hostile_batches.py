@@ -1,4 +1,4 @@
-"""Record batches that lie: each gets an error, none is appended, the connection goes on."""
+"""Invalid record batches get an error, are not appended, and keep the connection open."""
 
 import contextlib
 import struct
@@ -57,7 +57,7 @@ LIES = {
     "a control batch": (batch(b"x", key=b"\0\0\0\1", is_control=True), INVALID),
 }
 
-# Kafka itself says UNKNOWN_SERVER_ERROR to these; any error that names the batch is better.
+# Kafka returns UNKNOWN_SERVER_ERROR for these; any error that identifies the batch is better.
 CLUMSY = {
     "a huge length": patched(GOOD, LENGTH_AT, "i", INT32_MAX, fix_crc=False),
     "codec 5": patched(GOOD, ATTRIBUTES_AT, "h", 5),
@@ -73,19 +73,19 @@ ANY_BATCH_ERROR = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_refused_with_kafkas_error(wire: Wire, topic: str, lie: str) -> None:
+def test_an_invalid_batch_is_rejected_with_kafkas_error(wire: Wire, topic: str, lie: str) -> None:
     data, code = LIES[lie]
     assert ErrorCode(produce(wire, topic, data).error_code) is code
     assert produce(wire, topic, GOOD).base_offset == 0  # nothing of it was appended
 
 
 @pytest.mark.parametrize("lie", CLUMSY)
-def test_what_kafka_stumbles_over_is_refused(wire: Wire, topic: str, lie: str) -> None:
+def test_batches_that_fail_inside_kafka_are_rejected(wire: Wire, topic: str, lie: str) -> None:
     assert produce(wire, topic, CLUMSY[lie]).error_code in ANY_BATCH_ERROR
     assert produce(wire, topic, GOOD).base_offset == 0
 
 
-def test_null_records_are_refused_or_end_the_connection(
+def test_null_records_are_rejected_or_close_the_connection(
     wire: Wire, connect: Callable[[], Wire], topic: str
 ) -> None:
     wire.socket.settimeout(2)  # Apache Kafka never answers
@@ -94,7 +94,7 @@ def test_null_records_are_refused_or_end_the_connection(
     assert produce(connect(), topic, GOOD).base_offset == 0
 
 
-def test_a_transactional_batch_without_a_transaction_is_refused(wire: Wire, topic: str) -> None:
+def test_a_transactional_batch_without_a_transaction_is_rejected(wire: Wire, topic: str) -> None:
     data = batch(b"x", is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     assert produce(wire, topic, data).error_code in {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -105,7 +105,7 @@ def test_a_transactional_batch_without_a_transaction_is_refused(wire: Wire, topi
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
-def test_a_payload_that_does_not_decompress_is_refused_where_it_is_opened(
+def test_an_invalid_compressed_payload_is_rejected_when_decompressed(
     wire: Wire, make_topic: MakeTopic, codec: Codec
 ) -> None:
     topic = make_topic(1, {"cleanup.policy": "compact"})
@@ -115,7 +115,7 @@ def test_a_payload_that_does_not_decompress_is_refused_where_it_is_opened(
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_records_that_do_not_fit_their_count_are_refused_where_they_are_opened(
+def test_records_that_do_not_match_their_count_are_rejected_when_parsed(
     wire: Wire, make_topic: MakeTopic, codec: Codec
 ) -> None:
     topic = make_topic(1, {"cleanup.policy": "compact"})
@@ -134,7 +134,7 @@ def test_records_that_do_not_fit_their_count_are_refused_where_they_are_opened(
     assert produce(wire, topic, GOOD).base_offset == 0
 
 
-def test_odd_timestamps_are_kept_or_refused_as_kafka_does(wire: Wire, topic: str) -> None:
+def test_unusual_timestamps_are_kept_or_rejected_as_in_kafka(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, batch(b"none", timestamp=-1)).error_code == 0
     future = produce(wire, topic, batch(b"future", timestamp=2**62))
     assert future.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -142,7 +142,7 @@ def test_odd_timestamps_are_kept_or_refused_as_kafka_does(wire: Wire, topic: str
     assert values_of(fetch(wire, fetch_request(topic)).records) == [b"none"]
 
 
-def test_a_topic_count_that_lies_ends_only_that_connection(
+def test_a_false_topic_count_closes_only_that_connection(
     wire: Wire, connect: Callable[[], Wire], topic: str
 ) -> None:
     body = struct.pack(">hhih", 0, 8, 1, -1)  # Produce v8

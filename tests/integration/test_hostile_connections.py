@@ -1,4 +1,4 @@
-"""Too many connections, and connections that only hang around."""
+"""Too many connections, and idle connections."""
 
 from contextlib import ExitStack
 
@@ -16,12 +16,12 @@ LIMIT = 5
 
 
 @pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])
-def test_connections_past_the_limit_are_refused_and_the_others_go_on(
+def test_connections_over_the_limit_are_rejected_and_others_continue(
     spawn: Spawn, setting: str
 ) -> None:
     broker = spawn({setting: LIMIT})
     with ExitStack() as opened:
-        # The connection that saw the broker start may not be gone yet.
+        # The connection that checked the start may still be open.
         wait_for(lambda: _served(broker.bootstrap_servers), "the start's connection is gone")
         served = [opened.enter_context(Wire(broker.bootstrap_servers)) for _ in range(LIMIT)]
         for wire in served:
@@ -48,14 +48,14 @@ def test_many_idle_connections_do_not_disturb_a_busy_one(spawn: Spawn) -> None:
         assert broker.rss_bytes() - before < 48 << 20
 
 
-def test_an_idle_connection_ends_after_its_time(spawn: Spawn) -> None:
+def test_an_idle_connection_is_closed_after_its_timeout(spawn: Spawn) -> None:
     broker = spawn({"connections.max.idle.ms": 300})
     with Wire(broker.bootstrap_servers, timeout_s=20) as wire:
         wire.ask(ApiVersionsRequest(), 0)
         assert wire.ends()
 
 
-def test_a_smaller_request_limit_is_kept(spawn: Spawn) -> None:
+def test_a_smaller_request_size_limit_is_enforced(spawn: Spawn) -> None:
     broker = spawn({"socket.request.max.bytes": 100_000})
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "small")

@@ -1,4 +1,4 @@
-"""A disk that fills up: a retriable error, reads go on, and so do writes once there is room."""
+"""On a full disk writes get a retriable error until there is space; reads continue."""
 
 import contextlib
 import shutil
@@ -31,7 +31,7 @@ MOUNT = f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && exec "$@"'
 
 
 def _can_mount() -> bool:
-    """Whether this machine lets us mount in a namespace of our own."""
+    """Whether this machine allows mounts in a private namespace."""
     if not is_root() or shutil.which("unshare") is None:
         return False
     trial = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"]
@@ -51,14 +51,14 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def filler(broker: BrokerProcess) -> Path:
-    """A file that takes half of the broker's disk, seen through its mount namespace."""
+    """A file that uses half of the broker's disk, seen through its mount namespace."""
     disk = Path(f"/proc/{broker.pid}/root{broker.data.parent}")
     path = disk / "filler"
     path.write_bytes(bytes(FILLER_BYTES))
     return path
 
 
-def test_a_full_disk_refuses_writes_serves_reads_and_recovers(
+def test_a_full_disk_rejects_writes_serves_reads_and_recovers(
     broker: BrokerProcess, filler: Path
 ) -> None:
     with Wire(broker.bootstrap_servers) as wire:
@@ -106,7 +106,7 @@ def _read(wire: Wire) -> list[bytes | None]:
         values += [record.value for record in found]
 
 
-def test_metadata_that_finds_no_room_is_refused_and_no_connection_is_lost(
+def test_metadata_writes_to_a_full_disk_are_rejected_without_closing_connections(
     broker: BrokerProcess, filler: Path
 ) -> None:
     with Wire(broker.bootstrap_servers) as wire:

@@ -1,4 +1,4 @@
-"""Bytes that are no requests, and requests that come in strange pieces."""
+"""Bytes that are not requests, and requests that arrive in unusual pieces."""
 
 import contextlib
 import random
@@ -32,7 +32,7 @@ NOT_KAFKA = {
 
 
 @pytest.mark.parametrize("kind", NOT_KAFKA)
-def test_what_is_no_request_ends_the_connection(
+def test_invalid_bytes_close_the_connection(
     kind: str, wire: Wire, connect: Callable[[], Wire]
 ) -> None:
     other = connect()
@@ -42,26 +42,26 @@ def test_what_is_no_request_ends_the_connection(
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), MAX_REQUEST_BYTES + 1, 2**31 - 1])
-def test_a_size_out_of_bounds_ends_the_connection_at_once(wire: Wire, size: int) -> None:
+def test_an_out_of_bounds_size_closes_the_connection_at_once(wire: Wire, size: int) -> None:
     wire.send_bytes(struct.pack(">i", size))
     assert wire.ends()
 
 
-def test_the_largest_size_is_waited_for(wire: Wire) -> None:
+def test_a_frame_of_the_largest_size_is_awaited(wire: Wire) -> None:
     wire.send_bytes(struct.pack(">i", MAX_REQUEST_BYTES) + b"\0\x12")
     wire.socket.settimeout(0.3)
     with pytest.raises(TimeoutError):
         wire.socket.recv(1)
 
 
-def test_a_request_may_come_byte_by_byte(wire: Wire, topic: str) -> None:
+def test_a_request_can_arrive_byte_by_byte(wire: Wire, topic: str) -> None:
     sent = request_frame(MetadataRequest(topics=[]), 12, correlation_id=9)
     for at in range(len(sent)):
         wire.send_bytes(sent[at : at + 1])
     assert wire.receive(METADATA, 12)[0] == 9
 
 
-def test_many_requests_may_come_in_any_pieces(wire: Wire) -> None:
+def test_requests_can_arrive_in_arbitrary_pieces(wire: Wire) -> None:
     generator = random.Random(4)
     stream = b"".join(
         request_frame(MetadataRequest(topics=[]), 12, correlation_id=number)
@@ -74,7 +74,7 @@ def test_many_requests_may_come_in_any_pieces(wire: Wire) -> None:
     assert [wire.receive(METADATA, 12)[0] for _ in range(100)] == list(range(100))
 
 
-def test_a_good_request_before_a_bad_one_is_still_answered(wire: Wire) -> None:
+def test_a_valid_request_before_an_invalid_one_is_answered(wire: Wire) -> None:
     good = request_frame(MetadataRequest(topics=[]), 12, correlation_id=3)
     wire.send_bytes(good)
     assert wire.receive(METADATA, 12)[0] == 3
@@ -82,19 +82,19 @@ def test_a_good_request_before_a_bad_one_is_still_answered(wire: Wire) -> None:
     try:
         assert wire.receive(METADATA, 12)[0] == 3
     except ConnectionEnded:
-        return  # the end of the connection may overtake the answer, as in Apache Kafka
+        return  # the close may overtake the response, as in Apache Kafka
     assert wire.ends()
 
 
-def test_bytes_after_a_body_end_the_connection(wire: Wire, connect: Callable[[], Wire]) -> None:
+def test_bytes_after_a_body_close_the_connection(wire: Wire, connect: Callable[[], Wire]) -> None:
     whole = request_frame(ApiVersionsRequest(), 0)[4:]
     wire.send_bytes(frame(whole + b"garbage"))
     with contextlib.suppress(ConnectionEnded):
-        wire.receive_frame()  # Apache Kafka does not look
+        wire.receive_frame()  # Apache Kafka does not check
     connect().ask(MetadataRequest(topics=[]), 12)
 
 
-def test_a_client_that_goes_away_in_the_middle_harms_nobody(
+def test_a_client_that_disconnects_mid_request_does_not_affect_others(
     connect: Callable[[], Wire], wire: Wire, topic: str
 ) -> None:
     for _ in range(20):
@@ -108,7 +108,7 @@ def test_a_client_that_goes_away_in_the_middle_harms_nobody(
     assert produce(wire, topic, batch(b"a")).base_offset == 0
 
 
-def test_a_client_that_closes_its_side_still_gets_its_answer(wire: Wire) -> None:
+def test_a_client_that_half_closes_still_gets_its_response(wire: Wire) -> None:
     wire.send_bytes(request_frame(MetadataRequest(topics=[]), 12, correlation_id=8))
     wire.socket.shutdown(socket.SHUT_WR)
     try:
@@ -118,7 +118,7 @@ def test_a_client_that_closes_its_side_still_gets_its_answer(wire: Wire) -> None
     assert wire.ends()
 
 
-def test_a_client_that_does_not_read_its_answers_slows_down_only_itself(
+def test_a_client_that_does_not_read_its_responses_slows_only_itself(
     connect: Callable[[], Wire], wire: Wire, topic: str
 ) -> None:
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""Mutated requests on live connections: whatever happens to them, nobody else notices.
+"""Mutated requests on live connections do not affect other clients.
 
 A few seeded seconds of it run with every test run; HEADRACE_FUZZ_SECONDS asks for more.
 """
@@ -29,7 +29,7 @@ MAX_GROWTH_BYTES = 64 << 20
 CHECK_EVERY = 200
 
 
-def test_mutated_requests_do_no_harm(spawn: Spawn) -> None:
+def test_mutated_requests_do_not_affect_the_broker(spawn: Spawn) -> None:
     broker = spawn()
     generator = random.Random(SEED)
     with Wire(broker.bootstrap_servers) as healthy:
@@ -104,7 +104,7 @@ def _mutated(sound: bytes, generator: random.Random) -> bytes:
 
 
 def _send(broker: BrokerProcess, frames: list[bytes]) -> None:
-    """Sends, reads a little of what comes back, and leaves."""
+    """Sends, reads part of the response, and disconnects."""
     with suppress(OSError), Wire(broker.bootstrap_servers, timeout_s=0.02) as wire:
         for one in frames:
             wire.send_bytes(one)

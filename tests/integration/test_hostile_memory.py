@@ -1,4 +1,4 @@
-"""Memory follows what arrived, never what was claimed: an attacked broker is measured."""
+"""Memory grows with the bytes received, never with the sizes that a client claims."""
 
 import struct
 from contextlib import ExitStack, suppress
@@ -18,7 +18,7 @@ from support.wire.topics import create_topic
 MB = 1 << 20
 CLAIMED_BYTES = 50 * MB
 HALF_FRAMES = 400
-BOMB_BYTES = 320 * MB  # past the cap on what a batch may unpack to
+BOMB_BYTES = 320 * MB  # over the limit on the decompressed size of a batch
 REFUSED = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.INVALID_RECORD,
@@ -42,7 +42,7 @@ def grown_mb(broker: BrokerProcess, before: int) -> float:
     return (broker.rss_bytes() - before) / MB
 
 
-def test_hundreds_of_half_frames_that_claim_50_mb_cost_next_to_nothing(
+def test_hundreds_of_partial_50_mb_frames_use_little_memory(
     broker: BrokerProcess,
 ) -> None:
     before = broker.rss_bytes()
@@ -56,7 +56,7 @@ def test_hundreds_of_half_frames_that_claim_50_mb_cost_next_to_nothing(
     assert answers(broker.bootstrap_servers)
 
 
-def test_clients_that_never_read_their_answers_share_one_budget(broker: BrokerProcess) -> None:
+def test_clients_that_never_read_responses_share_one_memory_budget(broker: BrokerProcess) -> None:
     with Wire(broker.bootstrap_servers) as wire:
         for _ in range(30):
             produce(wire, "plain", batch(b"x" * 900_000))
@@ -76,7 +76,7 @@ def test_clients_that_never_read_their_answers_share_one_budget(broker: BrokerPr
         assert grown_mb(broker, before) < 256
 
 
-def test_a_frame_that_never_ends_holds_only_what_was_sent(broker: BrokerProcess) -> None:
+def test_an_unfinished_frame_uses_only_the_memory_of_received_bytes(broker: BrokerProcess) -> None:
     before = broker.rss_bytes()
     with ExitStack() as opened:
         for _ in range(20):
@@ -89,10 +89,10 @@ def test_a_frame_that_never_ends_holds_only_what_was_sent(broker: BrokerProcess)
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
-def test_a_bomb_is_refused_where_the_broker_must_look_inside(
+def test_a_decompression_bomb_is_rejected_when_the_broker_must_decompress(
     broker: BrokerProcess, codec: Codec
 ) -> None:
-    """Far more zeros in one record than a batch may unpack to: refused on the way."""
+    """One record decompresses to far more than the limit: decompression stops early."""
     bomb = _bomb(codec)
     before = broker.rss_bytes()
     with Wire(broker.bootstrap_servers, timeout_s=60) as wire:
@@ -103,7 +103,9 @@ def test_a_bomb_is_refused_where_the_broker_must_look_inside(
     wait_for(lambda: grown_mb(broker, before) < 160, "the memory comes back")
 
 
-def test_a_bomb_is_only_bytes_where_the_broker_need_not_look(broker: BrokerProcess) -> None:
+def test_a_decompression_bomb_is_stored_as_bytes_when_the_broker_need_not_decompress(
+    broker: BrokerProcess,
+) -> None:
     small = with_payload(batch(b"x"), compress(Codec.ZSTD, bytes(200 * MB)), codec=Codec.ZSTD)
     before = broker.rss_bytes()
     with Wire(broker.bootstrap_servers) as wire:
@@ -111,14 +113,14 @@ def test_a_bomb_is_only_bytes_where_the_broker_need_not_look(broker: BrokerProce
     assert grown_mb(broker, before) < 16
 
 
-def test_a_million_real_tagged_fields_end_the_connection(broker: BrokerProcess) -> None:
+def test_a_million_tagged_fields_close_the_connection(broker: BrokerProcess) -> None:
     count = 1_000_000
     fields = b"".join(varint_of(tag) + b"\0" for tag in range(1000, 1000 + count))
     head = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 1, -1)
     body = frame(head + varint_of(count) + fields + b"\x02a\x02b\0")
     before = broker.rss_bytes()
     with Wire(broker.bootstrap_servers) as wire:
-        with suppress(OSError):  # it may end before everything is sent
+        with suppress(OSError):  # the broker may close it before everything is sent
             wire.send_bytes(body)
         assert wire.ends()
         assert grown_mb(broker, before) < 32
@@ -135,7 +137,7 @@ def varint_of(value: int) -> bytes:
 
 
 def _bomb(codec: Codec) -> bytes:
-    """A batch of one record whose value is nothing but zeros."""
+    """A batch of one record whose value contains only zeros."""
     value_bytes = BOMB_BYTES
     head = b"\0" + varint.encode(0) + varint.encode(0) + varint.encode(1) + b"k"
     head += varint.encode(value_bytes)

@@ -1,4 +1,4 @@
-"""Well-formed requests with nothing, nulls, zeros, -1 and maxima in them: answered or refused.
+"""Well-formed requests with empty, null, zero, -1 and maximum values are answered or rejected.
 
 Every served API in every version gets each of them. The answer must be readable, or the connection
 must end; another client must not notice.
@@ -22,7 +22,7 @@ SPECS = [APIS[key] for key in sorted(HANDLERS)]
 
 @pytest.fixture
 def healthy(wire: Wire, topic: str) -> Callable[[], None]:
-    """Another client's connection: it must go on as if nothing happened."""
+    """Another client's connection, which must not be affected."""
     count = 0
 
     def check() -> None:
@@ -57,7 +57,7 @@ def test_every_version_of_every_api_survives(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_a_body_that_ends_too_early_ends_the_connection(
+def test_a_truncated_body_closes_the_connection(
     spec: ApiSpec, connect: Callable[[], Wire], healthy: Callable[[], None]
 ) -> None:
     version = spec.max_version
@@ -77,7 +77,7 @@ def test_a_body_that_ends_too_early_ends_the_connection(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_counts_that_the_body_cannot_hold_end_the_connection(
+def test_counts_larger_than_the_body_close_the_connection(
     spec: ApiSpec, connect: Callable[[], Wire], healthy: Callable[[], None]
 ) -> None:
     version = spec.max_version
@@ -94,7 +94,7 @@ def test_counts_that_the_body_cannot_hold_end_the_connection(
 
 
 @pytest.mark.parametrize("count", [20_000_000, 2**31 - 1])
-def test_a_claim_of_millions_of_tagged_fields_ends_the_connection(
+def test_a_count_of_millions_of_tagged_fields_closes_the_connection(
     count: int, connect: Callable[[], Wire], healthy: Callable[[], None]
 ) -> None:
     head = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 1, -1)

@@ -1,4 +1,4 @@
-"""`headrace pipeline` looks at flows from files and tables into topics, and moves them."""
+"""`headrace pipeline` shows and resets flows from files and tables into topics."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ checkpoint: checkpoint
         self.name = name
 
     def ask(self, *words: str) -> Any:
-        """A command's facts."""
+        """The JSON output of a command."""
         command, *rest = words
         return facts(self._cli("pipeline", command, str(self.spec), *rest, "--format", "json"))
 
@@ -68,7 +68,7 @@ checkpoint: checkpoint
         return [] if intent is None else [path.rpartition("/")[2] for path in intent.files]
 
     def send_a_batch(self) -> None:
-        """What a run does with a batch of no rows."""
+        """Sends an empty batch, as a run does."""
         flow = load_spec(self.spec).resolved()[0]
         with closing(open_inflow(flow, {"bootstrap.servers": self._servers})) as inflow:
             BatchIntents(self._folder / "checkpoint").save(BatchIntent(0, ()))
@@ -82,7 +82,7 @@ def make_flow(tmp_path: Path, bootstrap: str, new_name: Callable[[], str]) -> Ca
     return lambda source: Flow(bootstrap, tmp_path, new_name(), source)
 
 
-def test_a_folder_of_files_has_a_lag_and_can_be_read_from_elsewhere(
+def test_a_folder_of_files_has_a_lag_and_can_be_reset(
     tmp_path: Path, make_flow: Callable[[str], Flow]
 ) -> None:
     for day, name in enumerate(("a.json", "b.json", "c.json")):
@@ -117,7 +117,7 @@ def test_a_folder_of_files_has_a_lag_and_can_be_read_from_elsewhere(
     assert "writes to a topic" in flow.refused("compact")
 
 
-def test_a_delta_tables_versions_are_counted_and_one_can_be_chosen(
+def test_a_delta_table_has_a_lag_in_versions_and_can_be_reset(
     tmp_path: Path, make_flow: Callable[[str], Flow]
 ) -> None:
     for number in range(3):

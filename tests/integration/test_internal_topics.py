@@ -1,4 +1,4 @@
-"""Topics that the cluster keeps for itself: made as coordinators need them, closed to clients."""
+"""Internal topics are created when coordinators need them and reject client writes."""
 
 import pytest
 
@@ -44,7 +44,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-def test_an_internal_topic_is_made_whole_and_only_coordinators_write_to_it(name: str) -> None:
+def test_an_internal_topic_has_all_partitions_and_only_coordinators_write_to_it(name: str) -> None:
     with headrace.testing.Broker() as broker, Wire(broker.bootstrap_servers) as wire:
         ask = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         (topic,) = wire.call(ask, MetadataResponse).topics
@@ -68,8 +68,8 @@ def test_an_internal_topic_is_made_whole_and_only_coordinators_write_to_it(name:
         assert refused == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_offsets_join_a_transaction_before_anybody_looked_for_the_groups_coordinator() -> None:
-    """A producer names the group to its own coordinator first: the group's topic may be missing."""
+def test_offsets_join_a_transaction_before_the_groups_coordinator_is_looked_up() -> None:
+    """A producer adds the group at its own coordinator, before the offsets topic exists."""
     with headrace.testing.Broker() as broker, Wire(broker.bootstrap_servers) as wire:
         find = FindCoordinatorRequest(key_type=1, coordinator_keys=["writer"])
         wire.call(find, FindCoordinatorResponse)

@@ -10,7 +10,7 @@ from support.waiting import wait_for
 from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
-    # It reads its schemas through a part of importlib that newer Pythons frown upon.
+    # It reads its schemas through an importlib API that newer Python versions deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
     from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
@@ -48,9 +48,9 @@ def consumed(bootstrap: str, topic: str, count: int, partitions: int = 1) -> lis
         consumer.close()
 
 
-# Its other codecs need libraries that it does not bring along.
+# Its other codecs need libraries that it does not install.
 @pytest.mark.parametrize("codec", [None, "gzip"])
-def test_what_is_produced_is_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
+def test_produced_records_are_consumed(bootstrap: str, topic: str, codec: str | None) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5)
     values = [f"value {number}".encode() * 10 for number in range(200)]
     sent = [producer.send(topic, value) for value in values]
@@ -60,7 +60,7 @@ def test_what_is_produced_is_consumed(bootstrap: str, topic: str, codec: str | N
     assert [message.value for message in consumed(bootstrap, topic, 200)] == values  # type: ignore[attr-defined]
 
 
-def test_keys_land_where_java_puts_them(bootstrap: str, make_topic: MakeTopic) -> None:
+def test_keys_map_to_the_same_partitions_as_in_java(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(5)
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(50):

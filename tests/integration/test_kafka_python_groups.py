@@ -12,14 +12,14 @@ from support.waiting import wait_for
 from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
-    # It reads its schemas through a part of importlib that newer Pythons frown upon.
+    # It reads its schemas through an importlib API that newer Python versions deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
 
 pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
 
 DEADLINE_S = 60.0
-POLL_MS = 500  # long enough for a rebalance: a poll that ends within one starts it anew
+POLL_MS = 500  # long enough for a rebalance: a poll that ends during one restarts it
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def member(bootstrap: str, group: str, topic: str) -> KafkaConsumer:
 
 
 class Member:
-    """A consumer that its own thread polls, as an application would."""
+    """A consumer polled by its own thread, as in an application."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self.owned: list[int] = []
@@ -60,7 +60,7 @@ class Member:
         self._thread.join(DEADLINE_S)
 
 
-def test_two_members_share_and_one_takes_over_when_the_other_leaves(
+def test_two_members_share_partitions_and_one_takes_over_when_the_other_leaves(
     bootstrap: str, make_topic: MakeTopic, new_name: Callable[[], str]
 ) -> None:
     topic, group = make_topic(4), new_name()
@@ -79,7 +79,7 @@ def test_two_members_share_and_one_takes_over_when_the_other_leaves(
         until(lambda: first.owned == everything, "the first has everything again")
 
 
-def test_a_group_goes_on_where_it_has_committed(
+def test_a_group_resumes_from_its_committed_offsets(
     bootstrap: str, topic: str, new_name: Callable[[], str]
 ) -> None:
     group = new_name()

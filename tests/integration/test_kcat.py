@@ -1,4 +1,4 @@
-"""kcat: the command that people reach for first."""
+"""kcat against one broker: metadata, producing, consuming, offsets."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_metadata_is_listed(bootstrap: str, make_topic: MakeTopic) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_lines_go_in_and_come_out(bootstrap: str, topic: str, codec: str) -> None:
+def test_produced_lines_are_consumed(bootstrap: str, topic: str, codec: str) -> None:
     lines = [f"key{number}:line {number}" for number in range(300)]
     stdin = "\n".join(lines) + "\n"
     kcat(bootstrap, "-P", "-t", topic, "-K:", "-z", codec, "-H", "from=kcat", stdin=stdin)
@@ -27,7 +27,7 @@ def test_lines_go_in_and_come_out(bootstrap: str, topic: str, codec: str) -> Non
     assert out.splitlines() == lines
 
 
-def test_offsets_are_found_from_the_end_and_by_time(bootstrap: str, topic: str) -> None:
+def test_offsets_can_be_given_from_the_end_and_by_time(bootstrap: str, topic: str) -> None:
     kcat(bootstrap, "-P", "-t", topic, stdin="a\nb\nc\n")
     last_two = kcat(bootstrap, "-C", "-t", topic, "-p", "0", "-o", "-2", "-e", "-q")
     assert last_two == "b\nc\n"
@@ -36,6 +36,6 @@ def test_offsets_are_found_from_the_end_and_by_time(bootstrap: str, topic: str) 
     assert kcat(bootstrap, "-Q", "-t", f"{topic}:0:1000").strip().endswith("offset 0")
 
 
-def test_an_idempotent_kcat(bootstrap: str, topic: str) -> None:
+def test_kcat_can_produce_idempotently(bootstrap: str, topic: str) -> None:
     kcat(bootstrap, "-P", "-t", topic, "-X", "enable.idempotence=true", stdin="a\nb\n")
     assert kcat(bootstrap, "-C", "-t", topic, "-e", "-q") == "a\nb\n"

@@ -1,4 +1,4 @@
-"""kcat and three brokers that replicate: what it shows, and what it does when a leader dies."""
+"""kcat with three replicating brokers: its output, and its behaviour when a leader fails."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def cluster(running: Cluster) -> Iterator[Cluster]:
 
 
 def kill_leader(cluster: Cluster, topic: str) -> int:
-    """The dead leader's id, when another leads."""
+    """Kills the leader and waits for a new one; returns the killed leader's id."""
     old = cluster.leader(topic)
     cluster.kill(old)
     cluster.headrace.wait_for(
@@ -57,7 +57,7 @@ def ids(of: list[dict[str, int]]) -> set[int]:
     return {each["id"] for each in of}
 
 
-def test_metadata_names_every_broker_and_whoever_leads_after_a_kill(cluster: Cluster) -> None:
+def test_metadata_lists_every_broker_and_the_new_leader_after_a_kill(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic(partitions=3)
     brokers, partitions = listed(cluster.bootstrap_servers, topic)
     assert brokers == {1, 2, 3}
@@ -68,7 +68,7 @@ def test_metadata_names_every_broker_and_whoever_leads_after_a_kill(cluster: Clu
     alive = {1, 2, 3} - {dead}
 
     def is_without_the_dead() -> bool:
-        """A broker is listed for some seconds after its end."""
+        """A broker is listed for some seconds after it stops."""
         brokers, partitions = listed(survivors(cluster), topic)
         return brokers == alive and all(
             each["leader"] in alive and ids(each["isrs"]) == alive for each in partitions
@@ -83,13 +83,15 @@ def test_metadata_names_every_broker_and_whoever_leads_after_a_kill(cluster: Clu
     assert all(ids(each["replicas"]) == {1, 2, 3} for each in partitions)
 
 
-def test_lines_from_before_and_after_a_leader_died_are_all_there_in_order(cluster: Cluster) -> None:
+def test_lines_produced_before_and_after_a_leader_failure_are_complete_and_in_order(
+    cluster: Cluster,
+) -> None:
     topic = cluster.headrace.create_topic()
     half = len(LINES) // 2
     produce = ("-P", "-t", topic, "-X", "acks=all")
     kcat(cluster.bootstrap_servers, *produce, stdin="\n".join(LINES[:half]) + "\n")
     kill_leader(cluster, topic)
-    # The dead broker is still among the servers: kcat goes on to the others.
+    # The dead broker is still a bootstrap server: kcat tries the others.
     kcat(cluster.bootstrap_servers, *produce, stdin="\n".join(LINES[half:]) + "\n")
     read = kcat(
         cluster.bootstrap_servers,
@@ -106,7 +108,7 @@ def test_lines_from_before_and_after_a_leader_died_are_all_there_in_order(cluste
     assert read.splitlines() == LINES
 
 
-def test_a_kcat_that_is_producing_when_the_leader_dies_loses_and_repeats_nothing(
+def test_kcat_loses_and_repeats_nothing_when_the_leader_fails(
     cluster: Cluster,
 ) -> None:
     topic = cluster.headrace.create_topic()
@@ -127,7 +129,7 @@ def test_a_kcat_that_is_producing_when_the_leader_dies_loses_and_repeats_nothing
     assert read.splitlines() == LINES
 
 
-def test_a_group_goes_on_where_it_was_after_its_coordinator_died(cluster: Cluster) -> None:
+def test_a_group_resumes_after_its_coordinator_fails(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     group = ("-G", f"{topic}-group", "-X", "auto.offset.reset=earliest", "-e", "-q", topic)
     kcat(cluster.bootstrap_servers, "-P", "-t", topic, stdin="a\nb\n")

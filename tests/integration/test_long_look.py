@@ -1,4 +1,4 @@
-"""A batch with very many records for a topic whose rules concern each of them."""
+"""A batch with very many records for a topic that validates each record."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def request(topic: str, *partitions: tuple[int, bytes]) -> ProduceRequest:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_later_request_does_not_overtake_the_long_look(
+def test_a_later_request_does_not_overtake_a_long_validation(
     wire: Wire, make_topic: MakeTopic, codec: Codec
 ) -> None:
     topic = make_topic(1, {"cleanup.policy": "compact"})
@@ -66,7 +66,7 @@ def test_a_later_request_does_not_overtake_the_long_look(
     assert offsets == [0, MANY]
 
 
-def test_the_one_bad_record_of_many_is_named_and_the_other_partition_is_appended(
+def test_one_invalid_record_is_reported_and_the_other_partition_is_appended(
     wire: Wire, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2, {"cleanup.policy": "compact"})

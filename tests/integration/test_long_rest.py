@@ -1,4 +1,4 @@
-"""A pipeline that rests until brokers have forgotten its markers goes on where it was."""
+"""A pipeline that pauses until its markers have expired resumes where it stopped."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ ROWS = pa.RecordBatch.from_pydict({"id": [1, 2, 3, 4]})
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 @pytest.fixture(scope="module", params=["implicit", "explicit"])
@@ -44,7 +44,7 @@ def source(helper: Headrace) -> str:
 
 
 def rest(helper: Headrace, group: str) -> None:
-    """Until the group is forgotten, which is what this is about."""
+    """Waits until the group has expired."""
     assert group in helper.groups()
     for _ in range(2):
         helper.clock.advance(EIGHT_DAYS_S)
@@ -56,7 +56,7 @@ def batch_of(source: str, batch_id: int = 0) -> BatchInfo:
 
 
 class Written:
-    """Something that a pipeline writes in transactions: its sink, or its dead letters."""
+    """A transactional output of a pipeline: its sink or its dead letters."""
 
     def __init__(self, open_it: Callable[[], "Opened"], topic: str, group: str) -> None:
         self.open = open_it
@@ -92,7 +92,7 @@ def written(
             sink.commit(batch, delivered(sink.write_task(batch), ROWS).written)
 
         def last() -> CommittedBatch | None:
-            sink._take(f"p-{source}")  # as the writer, whose word counts
+            sink._take(f"p-{source}")  # as the writer, which decides
             return sink.last_commit(f"p-{source}", at)
 
         return Opened(write, last, sink.close)
@@ -111,7 +111,7 @@ def written(
     return Written(open_letters, topic, f"p-{source}.dead-letters")
 
 
-def test_what_was_committed_is_known_after_the_group_is_forgotten(
+def test_committed_batches_are_recognized_after_the_group_has_expired(
     helper: Headrace, source: str, written: Written
 ) -> None:
     first = written.open()
@@ -131,7 +131,7 @@ def test_what_was_committed_is_known_after_the_group_is_forgotten(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_run_that_was_killed_around_its_commit_is_understood_after_a_long_rest(
+def test_a_run_killed_near_its_commit_is_recovered_after_a_long_pause(
     helper: Headrace,
     source: str,
     written: Written,
@@ -165,7 +165,7 @@ def test_a_run_that_was_killed_around_its_commit_is_understood_after_a_long_rest
     assert len(helper.consume(written.topic, read_committed=True)) == count
 
 
-def test_records_that_are_gone_cannot_tell_and_stop_the_pipeline(
+def test_a_pipeline_stops_when_the_records_it_needs_are_deleted(
     helper: Headrace, written: Written
 ) -> None:
     first = written.open()
@@ -178,7 +178,7 @@ def test_records_that_are_gone_cannot_tell_and_stop_the_pipeline(
         helper._call(lambda client: was_committed(client, 12345, starts, 30))
 
 
-def test_a_pipeline_that_begins_anew_forgets_its_journal(
+def test_a_reset_pipeline_discards_its_journal(
     helper: Headrace, source: str, tmp_path: Path
 ) -> None:
     settings = ProducerSettings(helper.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""A broker without any log directory that works ends, and says what to do; others go on."""
+"""A broker without a working log directory exits with a remedy; other brokers continue."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ ENDING = 3
 PATIENT = {"replica.lag.time.max.ms": "600000", "min.insync.replicas": "2"}
 
 
-def test_a_process_ends_with_code_1_and_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_process_exits_with_code_1_and_one_line_with_a_remedy(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": OFTEN_MS}
     with BrokerProcess(tmp_path, settings=settings) as broker:
         with Wire(broker.bootstrap_servers) as wire:
@@ -37,8 +37,8 @@ def test_a_process_ends_with_code_1_and_one_line_that_says_what_to_do(tmp_path: 
         assert str(broker.data) in line and "No such file or directory" in line
 
 
-def test_the_others_lead_at_once_and_it_comes_back_after_a_restart(tmp_path: Path) -> None:
-    """Though nobody would notice that it lags, and its session would last for long."""
+def test_other_brokers_lead_at_once_and_the_broker_returns_after_a_restart(tmp_path: Path) -> None:
+    """This is fast although the lag limit and the session timeout are long."""
 
     async def create(members: Members) -> None:
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[ENDING, 1, 2])
@@ -64,7 +64,7 @@ def test_the_others_lead_at_once_and_it_comes_back_after_a_restart(tmp_path: Pat
     run(test())
 
 
-def test_a_broker_with_another_directory_goes_on(tmp_path: Path) -> None:
+def test_a_broker_with_another_directory_continues(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
@@ -80,7 +80,7 @@ def test_a_broker_with_another_directory_goes_on(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_simulated_broker_whose_disk_refuses_to_sync_is_a_crashed_one() -> None:
+def test_a_simulated_broker_with_a_failed_sync_counts_as_crashed() -> None:
     with Simulation(seed=11) as simulation:
         cluster = SimulatedCluster(simulation, 3)
         cluster.start()

@@ -1,4 +1,4 @@
-"""ZooKeeper comes back without its data, or with older data: running brokers delete nothing."""
+"""ZooKeeper returns without its data or with older data: running brokers delete nothing."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ STOP_S = 20.0
 
 
 def lose(members: Members, empty: EmbeddedCluster) -> None:
-    """All sessions end, and what they find from now on is another store."""
+    """Ends all sessions; new sessions connect to another store."""
     for session in members.sessions.values():
         session.expire()
         session._cluster = empty
@@ -29,7 +29,7 @@ def logs(members: Members) -> int:
 def test_brokers_that_find_an_empty_store_keep_their_topics(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, cluster_id: str
 ) -> None:
-    """A new id is there as soon as anybody has been started on the empty store."""
+    """The empty store has a new cluster id as soon as a broker starts on it."""
 
     def refused() -> bool:
         texts = [f"{each.getMessage()} {each.__dict__.get('error')}" for each in caplog.records]
@@ -58,10 +58,10 @@ def test_brokers_that_find_an_empty_store_keep_their_topics(
     run(test())
 
 
-def test_nobody_takes_part_in_older_metadata_than_its_own(
+def test_a_broker_does_not_join_with_older_metadata_than_its_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A backup of ZooKeeper, from before the topic was made."""
+    """The store is a backup of ZooKeeper from before the topic was created."""
 
     def refused() -> bool:
         texts = [str(each.__dict__.get("error")) for each in caplog.records]
@@ -87,7 +87,7 @@ def test_nobody_takes_part_in_older_metadata_than_its_own(
     run(test())
 
 
-def test_a_controller_stops_though_its_store_does_not_answer_any_more(tmp_path: Path) -> None:
+def test_a_controller_stops_when_its_store_does_not_respond(tmp_path: Path) -> None:
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 

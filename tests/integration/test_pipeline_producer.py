@@ -46,7 +46,7 @@ def committed(helper: Headrace, group: str) -> dict[TopicPartition, CommittedOff
     return helper._call(lambda client: committed_offsets(client, group, timeout_s=30))
 
 
-def test_a_transaction_is_seen_when_it_is_committed_with_its_offsets(
+def test_a_transaction_and_its_offsets_are_visible_after_the_commit(
     helper: Headrace, settings: ProducerSettings
 ) -> None:
     topic, source = helper.create_topic(partitions=2), helper.create_topic()
@@ -67,7 +67,7 @@ def test_a_transaction_is_seen_when_it_is_committed_with_its_offsets(
     assert committed(helper, f"g-{topic}")[at].metadata == '{"batch": 2}'
 
 
-def test_a_transaction_that_is_aborted_leaves_nothing_and_the_next_one_works(
+def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(
     helper: Headrace, settings: ProducerSettings
 ) -> None:
     topic, source = helper.create_topic(), helper.create_topic()
@@ -83,7 +83,7 @@ def test_a_transaction_that_is_aborted_leaves_nothing_and_the_next_one_works(
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_many_records_arrive_in_order_though_little_may_wait(
+def test_many_records_arrive_in_order_with_a_small_buffer(
     helper: Headrace, settings: ProducerSettings, codec: Codec
 ) -> None:
     topic = helper.create_topic()
@@ -95,7 +95,7 @@ def test_many_records_arrive_in_order_though_little_may_wait(
     helper.wait_for(lambda: values_of(helper, topic) == wanted, "all of it")
 
 
-def test_a_new_producer_shuts_out_the_old_one_and_what_it_left_open(
+def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(
     helper: Headrace, settings: ProducerSettings
 ) -> None:
     topic = helper.create_topic()
@@ -113,7 +113,7 @@ def test_a_new_producer_shuts_out_the_old_one_and_what_it_left_open(
     helper.wait_for(lambda: values_of(helper, topic) == ["new"], "the new one's")
 
 
-def test_a_record_that_is_too_large_says_what_to_do_and_the_producer_can_go_on(
+def test_an_oversized_record_error_gives_a_remedy_and_the_producer_continues(
     helper: Headrace, settings: ProducerSettings
 ) -> None:
     topic = helper.create_topic(configs={"max.message.bytes": 1_000})
@@ -129,7 +129,7 @@ def test_a_record_that_is_too_large_says_what_to_do_and_the_producer_can_go_on(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
-def test_what_passes_is_tried_again(
+def test_retriable_errors_are_retried(
     helper: Headrace, settings: ProducerSettings, code: ErrorCode
 ) -> None:
     topic = helper.create_topic()
@@ -141,7 +141,7 @@ def test_what_passes_is_tried_again(
     helper.wait_for(lambda: values_of(helper, topic) == ["a", "b"], "both")
 
 
-def test_answers_that_are_lost_do_not_double_anything(
+def test_lost_responses_do_not_duplicate_records(
     helper: Headrace, settings: ProducerSettings
 ) -> None:
     topic, source = helper.create_topic(), helper.create_topic()
@@ -158,7 +158,7 @@ def test_answers_that_are_lost_do_not_double_anything(
     helper.wait_for(lambda: committed(helper, f"g-{topic}")[at].offset == 1, "the last offset")
 
 
-def test_a_commit_without_a_transaction_is_nothing(
+def test_a_commit_without_a_transaction_does_nothing(
     helper: Headrace, settings: ProducerSettings
 ) -> None:
     with TransactionalProducer(settings, "idle") as producer:
@@ -167,7 +167,7 @@ def test_a_commit_without_a_transaction_is_nothing(
         producer.abort()
 
 
-def test_a_producer_that_has_not_begun_says_so(settings: ProducerSettings) -> None:
+def test_producing_before_init_is_an_error(settings: ProducerSettings) -> None:
     with (
         TransactionalProducer(settings, "eager") as producer,
         pytest.raises(ProducerFailed, match="init comes first"),
@@ -175,7 +175,7 @@ def test_a_producer_that_has_not_begun_says_so(settings: ProducerSettings) -> No
         producer.produce("t", 0, records("a"))
 
 
-def test_brokers_that_allow_only_short_transactions_get_them() -> None:
+def test_the_transaction_timeout_is_lowered_to_the_brokers_maximum() -> None:
     with Broker(settings={"transaction.max.timeout.ms": "120000"}) as broker:
         settings = ProducerSettings(broker.headrace.bootstrap_servers)
         topic = broker.headrace.create_topic()

@@ -1,4 +1,4 @@
-"""The pytest plugin in runs of its own: fixtures, options, workers, and the guide's examples."""
+"""The pytest plugin in separate runs: fixtures, options, workers and the guide's examples."""
 
 import re
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_pytest_describes_each_fixture(tmp_path: Path) -> None:
 
 
 class Configured:
-    """What the plugin asks pytest's configuration for."""
+    """The part of pytest's configuration that the plugin reads."""
 
     def __init__(self, option: int | None, ini: str) -> None:
         self._option = option

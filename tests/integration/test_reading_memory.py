@@ -1,4 +1,4 @@
-"""What a task of a pipeline holds in memory: a few fetches, however much there is to read."""
+"""A pipeline task keeps only a few fetches in memory, whatever the size of the backlog."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from support.wire.topics import MakeTopic
 
-# In a process of its own, since the most that a process ever held is what is asked for.
+# Runs in a separate process because it measures the peak memory of the process.
 READ = """
 import json, resource, sys
 from headrace.pipeline.core.offsets import OffsetRange
@@ -38,7 +38,7 @@ MB = 1_000_000
     [("none", 300, 1 * MB, 4 * MB, 80 * MB), ("zstd", 60, 10 * MB, 16 * MB, 320 * MB)],
     ids=["a long backlog", "little that unpacks to much"],
 )
-def test_a_reader_holds_a_few_fetches_and_not_the_backlog(
+def test_a_reader_keeps_a_few_fetches_in_memory_not_the_backlog(
     codec: str,
     records: int,
     value_bytes: int,

@@ -1,4 +1,4 @@
-"""What limits in bytes are judged by where Spark does not tell: a look at a few records."""
+"""Record sizes are estimated from a sample where Spark does not report them."""
 
 import pytest
 from confluent_kafka import Producer
@@ -17,9 +17,7 @@ def fill(bootstrap: str, topic: str, partition: int, records: int, value_bytes: 
     return OffsetRange(topic, partition, 0, records)
 
 
-def test_every_topic_counts_as_often_as_it_has_records(
-    bootstrap: str, make_topic: MakeTopic
-) -> None:
+def test_topics_are_weighted_by_their_record_counts(bootstrap: str, make_topic: MakeTopic) -> None:
     small, large = make_topic(2), make_topic(1)
     ranges = [
         fill(bootstrap, small, 0, 10, 7),
@@ -37,6 +35,6 @@ def test_only_the_start_of_a_long_range_is_read(bootstrap: str, topic: str) -> N
     assert average_record_bytes([wanted], ReadSettings(bootstrap)) == 10
 
 
-def test_without_records_nothing_is_known(bootstrap: str, topic: str) -> None:
+def test_without_records_the_size_is_unknown(bootstrap: str, topic: str) -> None:
     assert average_record_bytes([OffsetRange(topic, 0, 0, 0)], ReadSettings(bootstrap)) is None
     assert average_record_bytes([], ReadSettings(bootstrap)) is None

@@ -1,4 +1,4 @@
-"""Moves of replicas between log directories: what interrupts them, and what ends them."""
+"""Moves of replicas between log directories: interruptions, cancellation, completion."""
 
 import asyncio
 import errno
@@ -56,10 +56,10 @@ from support.wire.connection import Wire
 from support.wire.topics import create_topic
 
 NOW_MS = 1_700_000_000_000
-VALUE_BYTES = 600_000  # more than half of what is copied at a time
+VALUE_BYTES = 600_000  # more than half of one copied chunk
 BATCHES = 4
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-HELD = {RATE: "1"}  # one piece, and nothing more for as long as a test lasts
+HELD = {RATE: "1"}  # one chunk, and nothing more during the test
 MOVING = 3  # the broker with two directories
 
 
@@ -72,8 +72,8 @@ def request_move(path: str, indexes: list[int]) -> AlterReplicaLogDirsRequest:
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stop", "kill -9"])
-def test_a_move_goes_on_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
-    """The copy is shown, and is the very same files, until it has the partition."""
+def test_a_move_continues_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
+    """The same copy is listed until it replaces the original."""
     first, second = tmp_path / "a", tmp_path / "b"
     both = Path(f"{first},{second}")  # --data is log.dirs, which may name several
     with BrokerProcess(tmp_path, settings=HELD, data=both) as broker:
@@ -110,7 +110,7 @@ def test_a_move_goes_on_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
 
 
 def copy_in(wire: Wire, path: Path, *, past: int) -> DescribeLogDirsPartition | None:
-    """The copy of the partition, if it holds more than so many bytes."""
+    """The copy of the partition, if it is larger than the given size."""
     answer = wire.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
     for directory in answer.results:
         for topic in directory.topics if directory.log_dir == str(path) else ():
@@ -135,7 +135,7 @@ async def begun(
     leader: int = 1,
     configs: Mapping[str, str] | None = None,
 ) -> Broker:
-    """A broker that has copied the first piece of each replica to its second directory."""
+    """A broker that has copied the first chunk of each replica to its second directory."""
     broker = await members.start(MOVING, settings)
     replicas = [MOVING, 1] if leader == MOVING else [1, MOVING]
     assignments = [
@@ -185,7 +185,7 @@ async def produce(members: Members, at: int, value: bytes, index: int = 0) -> No
 
 
 def copied(broker: Broker, index: int = 0) -> int:
-    """Where the copy ends, -1 if there is none."""
+    """The end offset of the copy, -1 without a copy."""
     copy = broker.logs.futures.get("orders", index)
     return -1 if copy is None else copy.log_end_offset
 
@@ -205,9 +205,7 @@ def futures_in(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("leader", [1, MOVING], ids=["a follower", "a leader"])
-def test_a_killed_broker_goes_on_with_a_move_while_records_come(
-    tmp_path: Path, leader: int
-) -> None:
+def test_a_killed_broker_resumes_a_move_during_writes(tmp_path: Path, leader: int) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             broker = await begun(members, directories(tmp_path), leader=leader)
@@ -246,7 +244,7 @@ async def reassign(members: Members) -> None:
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["meanwhile", "while it is down"])
 @pytest.mark.parametrize("change", [delete, reassign])
-def test_a_copy_goes_with_the_replica(
+def test_a_copy_is_deleted_with_its_replica(
     tmp_path: Path, change: Callable[[Members], asyncio.Future[None]], is_away: bool
 ) -> None:
     async def test() -> None:
@@ -264,7 +262,7 @@ def test_a_copy_goes_with_the_replica(
     run(test())
 
 
-def test_a_move_back_ends_it_also_after_a_restart(tmp_path: Path) -> None:
+def test_moving_back_cancels_a_move_even_after_a_restart(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             broker = await begun(members, directories(tmp_path))
@@ -282,7 +280,7 @@ def test_a_move_back_ends_it_also_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_truncated_with_its_replica(tmp_path: Path) -> None:
-    """What only the old leader had is in its copy as well, and goes from both."""
+    """Records that only the old leader had are truncated from its log and from its copy."""
 
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
@@ -292,7 +290,7 @@ def test_a_copy_is_truncated_with_its_replica(tmp_path: Path) -> None:
             replica = broker.partitions.replica("orders", 0)
             copy = broker.logs.futures.get("orders", 0)
             assert replica is not None and copy is not None
-            # As if it had written that and died before anybody had it.
+            # As if it had appended that and crashed before replication.
             lost = build_batch([Record(0, NOW_MS, None, b"only here", ())])
             replica.log.append(bytearray(lost), leader_epoch=replica.epoch, now_ms=NOW_MS)
             while copy.log_end_offset < replica.log.log_end_offset:
@@ -307,7 +305,7 @@ def test_a_copy_is_truncated_with_its_replica(tmp_path: Path) -> None:
     run(test())
 
 
-def test_as_many_replicas_move_at_once_as_the_setting_says(tmp_path: Path) -> None:
+def test_the_setting_limits_concurrent_replica_moves(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             one = directories(tmp_path) | {"num.replica.alter.log.dirs.threads": "1"}
@@ -324,7 +322,7 @@ def test_as_many_replicas_move_at_once_as_the_setting_says(tmp_path: Path) -> No
 
 
 class OneIsFull(RealFileSystem):
-    """The operating system's files, without room in one directory while `full` names it."""
+    """The operating system's files; the directory named by `full` has no space."""
 
     __slots__ = ("_paths", "full")
 
@@ -343,7 +341,7 @@ class OneIsFull(RealFileSystem):
         return os.pwrite(fd, data, offset)
 
 
-def test_a_move_to_a_full_disk_is_given_up_and_its_room_given_back(tmp_path: Path) -> None:
+def test_a_move_to_a_full_disk_is_cancelled_and_frees_its_space(tmp_path: Path) -> None:
     async def test() -> None:
         files = OneIsFull()
         async with Members(tmp_path, count=2) as members:
@@ -363,7 +361,7 @@ def test_a_move_to_a_full_disk_is_given_up_and_its_room_given_back(tmp_path: Pat
     run(test())
 
 
-def test_a_move_to_a_failed_disk_goes_on_when_the_disk_is_back(tmp_path: Path) -> None:
+def test_a_move_to_a_failed_disk_resumes_when_the_disk_returns(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:
             broker = await begun(members, directories(tmp_path) | {RATE: "300000"})
@@ -382,7 +380,7 @@ def test_a_move_to_a_failed_disk_goes_on_when_the_disk_is_back(tmp_path: Path) -
 
 
 def test_a_log_is_not_compacted_while_it_moves(tmp_path: Path) -> None:
-    """A copy that misses a deletion which was compacted away would bring records back."""
+    """A copy without a tombstone that was compacted away would restore deleted records."""
     compacted = {
         "cleanup.policy": "compact",
         "segment.bytes": str(1 << 20),  # each batch has its own
@@ -406,8 +404,8 @@ def test_a_log_is_not_compacted_while_it_moves(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_log_that_starts_inside_a_batch_moves(tmp_path: Path) -> None:
-    """DeleteRecords ends where a client says, and batches stay whole."""
+def test_a_log_that_starts_inside_a_batch_can_be_moved(tmp_path: Path) -> None:
+    """DeleteRecords stops at the offset of the client, and batches stay whole."""
 
     async def test() -> None:
         async with Members(tmp_path, count=2) as members:

@@ -1,4 +1,4 @@
-"""Leaders and followers over real sockets: copies, commits, in-sync sets, changes of leader."""
+"""Leaders and followers over real sockets: copies, commits, the ISR, leader changes."""
 
 import asyncio
 import random
@@ -63,7 +63,7 @@ def test_records_are_acknowledged_when_every_in_sync_replica_has_them(tmp_path: 
     asyncio.run(run())
 
 
-def test_followers_hear_of_the_watermark_without_more_records(tmp_path: Path) -> None:
+def test_followers_learn_the_high_watermark_without_new_records(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
             await cluster.create(ALL)
@@ -76,7 +76,7 @@ def test_followers_hear_of_the_watermark_without_more_records(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_the_wrong_broker_names_the_right_one(tmp_path: Path) -> None:
+def test_a_broker_that_is_not_the_leader_returns_the_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster, cluster.client(2) as line:
             await cluster.create(ALL)
@@ -90,7 +90,7 @@ def test_the_wrong_broker_names_the_right_one(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_follower_that_is_away_holds_up_commits_until_it_has_left_the_set(
+def test_an_offline_follower_blocks_commits_until_it_leaves_the_isr(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -108,7 +108,7 @@ def test_a_follower_that_is_away_holds_up_commits_until_it_has_left_the_set(
     asyncio.run(run())
 
 
-def test_records_are_refused_while_too_few_are_in_sync(tmp_path: Path) -> None:
+def test_records_are_rejected_while_too_few_replicas_are_in_sync(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
             await cluster.create(ALL, min_insync_replicas="2")
@@ -134,7 +134,7 @@ def test_records_are_refused_while_too_few_are_in_sync(tmp_path: Path) -> None:
 
 
 async def send_numbered(cluster: HandmadeCluster, broker_id: int, sequence: int) -> ErrorCode:
-    """One record of an idempotent producer; the answer's code."""
+    """Sends one record of an idempotent producer; returns the error code."""
     record = Record(0, 1_700_000_000_000, None, b"%d" % sequence, ())
     batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
     async with cluster.client(broker_id) as line:
@@ -142,8 +142,8 @@ async def send_numbered(cluster: HandmadeCluster, broker_id: int, sequence: int)
     return ErrorCode(answer.error_code)
 
 
-def test_what_was_sent_behind_a_refused_batch_waits_for_it_at_a_new_leader(tmp_path: Path) -> None:
-    """The producer knew who leads before that one did: it was sent away, and its next one not."""
+def test_batches_after_a_rejected_batch_wait_for_its_retry_at_a_new_leader(tmp_path: Path) -> None:
+    """The producer knew of the new leader first: its first batch was rejected, its second not."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
@@ -161,7 +161,7 @@ def test_what_was_sent_behind_a_refused_batch_waits_for_it_at_a_new_leader(tmp_p
     asyncio.run(run())
 
 
-def test_what_overtakes_a_batch_that_the_leader_before_did_not_answer_waits_for_it(
+def test_batches_that_overtake_an_unanswered_batch_wait_for_its_retry(
     tmp_path: Path,
 ) -> None:
     """librdkafka gives up its wait for an answer long after the partition has another leader."""
@@ -175,13 +175,13 @@ def test_what_overtakes_a_batch_that_the_leader_before_did_not_answer_waits_for_
             assert await send_numbered(cluster, 2, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
             for sequence in (1, 2):
                 assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
-            # What this leader has taken itself it knows: what is missing then is missing.
+            # The leader knows the batches that it appended itself: a gap there is an error.
             assert await send_numbered(cluster, 2, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     asyncio.run(run())
 
 
-def test_what_was_sent_behind_a_batch_that_found_too_few_in_sync_waits_for_it(
+def test_batches_after_a_batch_rejected_for_too_few_replicas_wait_for_its_retry(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -200,7 +200,7 @@ def test_what_was_sent_behind_a_batch_that_found_too_few_in_sync_waits_for_it(
 
 
 def test_a_new_producers_second_batch_waits_for_its_first(tmp_path: Path) -> None:
-    """Its first came before the leader knew that it leads; taken second, it would be too late."""
+    """The first batch arrived before the leader knew of its leadership and must stay first."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
@@ -214,8 +214,8 @@ def test_a_new_producers_second_batch_waits_for_its_first(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_a_producer_whose_first_batches_are_gone_waits_some_seconds_only(tmp_path: Path) -> None:
-    """Its state may have expired: then nothing comes before what it sends now (KIP-360)."""
+def test_a_producer_whose_first_batches_are_gone_waits_only_seconds(tmp_path: Path) -> None:
+    """Its state may have expired: then no earlier batch is missing (KIP-360)."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
@@ -227,7 +227,7 @@ def test_a_producer_whose_first_batches_are_gone_waits_some_seconds_only(tmp_pat
     asyncio.run(run())
 
 
-def test_a_gap_at_the_first_leader_is_told_at_once(tmp_path: Path) -> None:
+def test_a_sequence_gap_at_the_first_leader_is_rejected_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
             await cluster.create(ALL)
@@ -237,7 +237,7 @@ def test_a_gap_at_the_first_leader_is_told_at_once(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_request_that_is_not_committed_in_time_says_so(tmp_path: Path) -> None:
+def test_a_produce_request_that_is_not_committed_in_time_times_out(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:
             await cluster.create(ALL)
@@ -248,7 +248,7 @@ def test_a_request_that_is_not_committed_in_time_says_so(tmp_path: Path) -> None
     asyncio.run(run())
 
 
-def test_who_waits_when_the_leader_changes_is_told_and_nothing_committed_is_lost(
+def test_waiting_producers_get_an_error_on_leader_change_and_no_committed_record_is_lost(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -269,7 +269,7 @@ def test_who_waits_when_the_leader_changes_is_told_and_nothing_committed_is_lost
     asyncio.run(run())
 
 
-def test_a_leader_that_comes_back_gives_up_what_nobody_else_had(tmp_path: Path) -> None:
+def test_a_returning_leader_truncates_its_unreplicated_records(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
             await cluster.create(ALL)
@@ -291,7 +291,7 @@ def test_a_leader_that_comes_back_gives_up_what_nobody_else_had(tmp_path: Path) 
     asyncio.run(run())
 
 
-def test_a_follower_that_fell_behind_the_log_start_goes_on_where_it_is(tmp_path: Path) -> None:
+def test_a_follower_behind_the_log_start_resumes_at_the_log_start(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
             await cluster.create(ALL)
@@ -314,7 +314,7 @@ def test_a_follower_that_fell_behind_the_log_start_goes_on_where_it_is(tmp_path:
     asyncio.run(run())
 
 
-def test_what_a_flush_was_promised_for_is_acknowledged_when_all_have_flushed(
+def test_records_that_require_a_flush_are_acknowledged_when_all_replicas_have_flushed(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -346,7 +346,7 @@ def test_many_partitions_are_copied_from_every_broker(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_records_are_deleted_when_no_replica_has_them_any_more(tmp_path: Path) -> None:
+def test_delete_records_is_answered_when_every_replica_has_deleted_them(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster, cluster.client(1) as line:
             await cluster.create(ALL)
@@ -393,7 +393,7 @@ def fetch_from(offset: int, *, rack: str = "", epoch: int = -1) -> FetchRequest:
     )
 
 
-def test_a_consumer_is_sent_to_a_replica_in_its_rack_and_reads_there(tmp_path: Path) -> None:
+def test_a_consumer_is_redirected_to_a_replica_in_its_rack_and_reads_there(tmp_path: Path) -> None:
     settings = {"replica.selector.class": RACK_AWARE}
 
     async def run() -> None:
@@ -418,7 +418,7 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack_and_reads_there(tmp_path: P
                 assert read.high_watermark == 2
                 fenced = await fetch(line, fetch_from(0, rack="rack-3", epoch=1))
                 assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-                # A follower may have lost its log: that an offset is nowhere, only leaders say.
+                # A follower may have lost its log: only leaders return OFFSET_OUT_OF_RANGE.
                 past = await fetch(line, fetch_from(3, rack="rack-3"))
                 assert past.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
                 unasked = await fetch(line, fetch_from(0))
@@ -428,10 +428,10 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack_and_reads_there(tmp_path: P
     asyncio.run(run())
 
 
-def test_a_follower_that_is_out_of_sync_sends_consumers_to_the_leader_at_its_end(
+def test_an_out_of_sync_follower_redirects_consumers_at_its_log_end_to_the_leader(
     tmp_path: Path,
 ) -> None:
-    """Where they would wait for what nobody knows when it will have."""
+    """At the follower they could wait an unknown time for new records."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path, racks=True) as cluster, cluster.client(3) as line:
@@ -451,8 +451,8 @@ def test_a_follower_that_is_out_of_sync_sends_consumers_to_the_leader_at_its_end
     asyncio.run(run())
 
 
-def test_a_follower_that_hears_nothing_of_its_leader_sends_consumers_there(tmp_path: Path) -> None:
-    """It would not hear that it is out of sync either."""
+def test_a_follower_without_contact_to_its_leader_redirects_consumers_to_it(tmp_path: Path) -> None:
+    """Such a follower would not learn that it is out of sync either."""
 
     async def run() -> None:
         settings = {"replica.lag.time.max.ms": "500"}
@@ -475,8 +475,8 @@ def test_a_follower_that_hears_nothing_of_its_leader_sends_consumers_there(tmp_p
     asyncio.run(run())
 
 
-def test_a_follower_does_not_call_what_it_has_not_copied_yet_a_divergence(tmp_path: Path) -> None:
-    """A consumer that names its epoch (KIP-320) would go back."""
+def test_a_follower_does_not_report_uncopied_offsets_as_divergence(tmp_path: Path) -> None:
+    """A consumer that sends its epoch (KIP-320) would otherwise go back."""
 
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
@@ -493,7 +493,7 @@ def test_a_follower_does_not_call_what_it_has_not_copied_yet_a_divergence(tmp_pa
     asyncio.run(run())
 
 
-def test_a_consumer_at_a_follower_is_woken_when_the_watermark_moves(tmp_path: Path) -> None:
+def test_a_consumer_at_a_follower_is_woken_when_the_high_watermark_advances(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
             await cluster.create(ALL)
@@ -509,7 +509,7 @@ def test_a_consumer_at_a_follower_is_woken_when_the_watermark_moves(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_who_fetches_from_the_wrong_broker_is_told_the_right_one(tmp_path: Path) -> None:
+def test_a_fetch_from_the_wrong_broker_returns_the_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
             await cluster.create(ALL._replace(replicas=(1, 2), isr=(1, 2)))
@@ -531,10 +531,8 @@ async def fetch(line: ClientConnection, request: FetchRequest) -> FetchPartition
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_replica_that_is_being_moved_is_copied_no_faster_than_allowed(
-    tmp_path: Path, side: str
-) -> None:
-    """Who is in sync is not held back."""
+def test_a_reassigned_replica_is_copied_within_the_throttle(tmp_path: Path, side: str) -> None:
+    """In-sync replicas are not throttled."""
     settings = {f"{side}.replication.throttled.rate": "100000", "replica.fetch.max.bytes": "50000"}
     held = {f"{side}_replication_throttled_replicas": "*"}
 

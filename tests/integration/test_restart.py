@@ -1,4 +1,4 @@
-"""What outlives a stop, and clients that live through one."""
+"""Data and clients survive a stop and a restart of the broker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +62,7 @@ def restart(broker: BrokerProcess, *, cleanly: bool) -> None:
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stop", "kill -9"])
-def test_topics_records_configs_and_ids_outlive_the_process(
+def test_topics_records_configs_and_ids_survive_a_restart(
     broker: BrokerProcess, cleanly: bool
 ) -> None:
     with Wire(broker.bootstrap_servers) as wire:
@@ -106,7 +106,7 @@ def test_deleted_records_stay_deleted(broker: BrokerProcess, cleanly: bool) -> N
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stop", "kill -9"])
-def test_a_duplicate_is_known_after_a_restart(broker: BrokerProcess, cleanly: bool) -> None:
+def test_a_duplicate_is_recognized_after_a_restart(broker: BrokerProcess, cleanly: bool) -> None:
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "once")
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
@@ -144,8 +144,8 @@ def test_a_deleted_topic_does_not_come_back(broker: BrokerProcess) -> None:
         assert fetch(wire, fetch_request("gone")).high_watermark == 0
 
 
-def test_clients_live_through_a_restart(broker: BrokerProcess) -> None:
-    """Everything is delivered once and in order, and a consumer goes on where it was."""
+def test_clients_survive_a_broker_restart(broker: BrokerProcess) -> None:
+    """Every record is delivered once and in order, and a consumer resumes where it stopped."""
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "steady")
     failures: list[KafkaError] = []

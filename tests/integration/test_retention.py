@@ -1,4 +1,4 @@
-"""Old data goes away by size and by time, from the front, in whole segments."""
+"""Old segments are deleted whole, oldest first, by size and by time."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def log_start(wire: Wire, topic: str) -> int:
     return answer.partitions[0].offset
 
 
-def test_a_topic_is_cut_to_its_size(broker: BrokerProcess) -> None:
+def test_old_segments_are_deleted_by_size(broker: BrokerProcess) -> None:
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(
             wire, "sized", 1, {"segment.bytes": SEGMENT_BYTES, "retention.bytes": 2 * SEGMENT_BYTES}
@@ -57,7 +57,7 @@ def test_a_topic_is_cut_to_its_size(broker: BrokerProcess) -> None:
         assert produce(wire, "sized", batch(b"next")).base_offset == 60
 
 
-def test_a_topic_is_cut_by_age(broker: BrokerProcess) -> None:
+def test_old_segments_are_deleted_by_age(broker: BrokerProcess) -> None:
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "aged", 1, {"segment.bytes": SEGMENT_BYTES, "retention.ms": HOUR_MS})
         fill(wire, "aged", 30, timestamp=now_ms() - 2 * HOUR_MS)
@@ -67,7 +67,7 @@ def test_a_topic_is_cut_by_age(broker: BrokerProcess) -> None:
         assert (data.error_code, data.high_watermark) == (0, 32)
 
 
-def test_what_is_young_and_small_stays(broker: BrokerProcess) -> None:
+def test_segments_within_both_limits_are_kept(broker: BrokerProcess) -> None:
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "young", 1, {"segment.bytes": SEGMENT_BYTES})
         create_topic(
@@ -79,7 +79,7 @@ def test_what_is_young_and_small_stays(broker: BrokerProcess) -> None:
         assert log_start(wire, "young") == 0
 
 
-def test_deleted_topics_leave_the_disk(spawn: Spawn) -> None:
+def test_files_of_deleted_topics_are_removed(spawn: Spawn) -> None:
     broker = spawn({"log.segment.delete.delay.ms": 50}, ephemeral=False)
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "gone", 3)

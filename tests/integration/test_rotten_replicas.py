@@ -1,4 +1,4 @@
-"""Closed segments that change, shrink or go on one replica: never served, repaired from another."""
+"""Changed, shortened or missing closed segments are never served and are repaired."""
 
 import asyncio
 from collections.abc import Callable
@@ -99,7 +99,7 @@ async def create(
 
 
 async def produce(members: Members, value: bytes, key: bytes | None = None) -> None:
-    """To whoever leads, as often as it takes."""
+    """Sends to the current leader until it succeeds."""
 
     async def once() -> bool:
         at = members.partition(next(iter(members.brokers))).leader
@@ -136,7 +136,7 @@ async def fetch(
 
 
 async def consume(members: Members, count: int) -> list[bytes | None]:
-    """Reads from whoever leads; what is served must be what was written."""
+    """Reads from the current leader; served records must equal the written ones."""
     found: list[bytes | None] = []
     tries = 0
     while len(found) < count:
@@ -183,7 +183,9 @@ async def all_alike(
 
 
 @pytest.mark.parametrize("damage", [flip, shorten])
-def test_a_running_leader_that_reads_damage_is_copied_again(damage: Damage, tmp_path: Path) -> None:
+def test_a_running_leader_that_reads_damaged_data_is_copied_again(
+    damage: Damage, tmp_path: Path
+) -> None:
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
             await create(members)
@@ -202,13 +204,13 @@ def test_a_running_leader_that_reads_damage_is_copied_again(damage: Damage, tmp_
 DAMAGED = 26 + 500_000 // len(batch(VALUES[0]))  # the offset that `flip` hits
 
 
-def test_a_damaged_leader_whose_successor_dies_first_serves_what_holds(tmp_path: Path) -> None:
-    """It was about to resign. When the other is back, that one leads, and it is copied again."""
+def test_a_damaged_leader_whose_successor_fails_serves_its_intact_data(tmp_path: Path) -> None:
+    """The leader was about to resign. The other replica leads when it returns and repairs it."""
 
     async def test() -> None:
         settings = SETTINGS | {"min.insync.replicas": "1"}
         async with Members(tmp_path, count=2, settings=settings) as members:
-            other = members.controller  # whom it will ask in vain
+            other = members.controller  # the leader's request to it fails
             leader = 3 - other
             await create(members, replicas=(leader, other))
             for value in VALUES:
@@ -216,7 +218,7 @@ def test_a_damaged_leader_whose_successor_dies_first_serves_what_holds(tmp_path:
             await until(lambda: log_of(members, other).log_end_offset == COUNT, "both have all")
             flip(tmp_path / str(leader))
             log = log_of(members, leader)
-            # In one turn of the loop: it has found out and asks to resign when the other dies.
+            # In one loop iteration: it detects the damage and asks to resign when the other fails.
             with pytest.raises(RecordsDamaged):
                 log.read(DAMAGED, max_bytes=1)
             members.brokers[leader].replication.resign_from_failed()
@@ -235,7 +237,7 @@ def test_a_damaged_leader_whose_successor_dies_first_serves_what_holds(tmp_path:
     run(test())
 
 
-def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_are_back(
+def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_return(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -259,8 +261,8 @@ def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_are_
     run(test())
 
 
-def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) -> None:
-    """With nothing else under way, too: it names itself to its leader again."""
+def test_a_running_follower_that_reads_damaged_data_is_copied_again(tmp_path: Path) -> None:
+    """This also works on an idle partition: the follower fetches from its leader again."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -281,7 +283,7 @@ def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) ->
 
 
 class LateLine:
-    """What a follower sends to its leader, from the fetch at `offset` on, arrives when it may."""
+    """Delays the follower's fetches from `offset` on until they are released."""
 
     def __init__(self, members: Members, follower: int, leader: int, offset: int) -> None:
         fetchers = members.brokers[follower].replication._fetchers
@@ -308,10 +310,10 @@ class LateLine:
             sent.add_done_callback(lambda done, answer=answer: answer.set_result(done.result()))
 
 
-def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
+def test_a_late_fetch_does_not_return_a_damaged_follower_to_the_isr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would count as in sync with what is cut off by then, and might be elected."""
+    """It would count as in sync with truncated records, and might be elected."""
     ends: list[int] = []  # of the follower's log, whenever it joins
 
     async def test() -> None:
@@ -339,7 +341,7 @@ def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
             await members.ask(1, alone, ProduceResponse, version=12)
             await until(lambda: line.late, "3 has told that it has it, and 1 has not heard")
             assert (await fetch(members, 3, DAMAGED, "rack-3"))[0]
-            for number in range(3):  # as often as it takes to leave, and to be cut back
+            for number in range(3):  # until it has left the ISR and is truncated
                 members.brokers[3].replication.resign_from_failed()
                 await create_orders(members, name=f"another-{number}")
             line.arrive()
@@ -352,10 +354,10 @@ def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
 
 @pytest.mark.parametrize("damage", [flip, shorten, remove, remove_with_indexes, remove_first])
 @pytest.mark.parametrize("id_", [1, 3])
-def test_what_a_stopped_replica_lost_is_copied_again(
+def test_data_lost_by_a_stopped_replica_is_copied_again(
     id_: int, damage: Damage, tmp_path: Path
 ) -> None:
-    """Whether it leads when it is back or not."""
+    """This holds whether or not it leads after its return."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -366,7 +368,7 @@ def test_what_a_stopped_replica_lost_is_copied_again(
             damage(tmp_path / str(id_))
             await members.start(id_)
             await until(lambda: id_ in members.partition(2).isr or damage is not flip, "back")
-            if damage is flip:  # nobody has read it yet
+            if damage is flip:  # no client has read it yet
                 with pytest.raises(RecordsDamaged):
                     values(members, id_)
             await produce(members, b"more")
@@ -377,8 +379,8 @@ def test_what_a_stopped_replica_lost_is_copied_again(
 
 
 @pytest.mark.parametrize("damage", [remove, remove_with_indexes])
-def test_what_a_killed_replica_lost_is_copied_again(damage: Damage, tmp_path: Path) -> None:
-    """No list of its segments is left: their neighbours tell."""
+def test_data_lost_by_a_killed_replica_is_copied_again(damage: Damage, tmp_path: Path) -> None:
+    """There is no list of its segments: adjacent segments show the gap."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
@@ -398,9 +400,9 @@ def test_what_a_killed_replica_lost_is_copied_again(damage: Damage, tmp_path: Pa
     run(test())
 
 
-def test_a_replica_that_cannot_be_compacted_is_repaired_and_compacted_then(tmp_path: Path) -> None:
+def test_a_replica_that_cannot_be_compacted_is_repaired_and_then_compacted(tmp_path: Path) -> None:
     async def test() -> None:
-        settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test says so
+        settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test allows it
         async with Members(tmp_path, settings=settings) as members:
             compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
             await create(members, **compacted)
@@ -422,7 +424,7 @@ def test_a_replica_that_cannot_be_compacted_is_repaired_and_compacted_then(tmp_p
     run(test())
 
 
-def test_the_only_replica_serves_what_holds(tmp_path: Path) -> None:
+def test_a_sole_replica_serves_its_intact_data(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path, count=1, settings={"min.insync.replicas": "1"}) as members:
             new = CreatableTopic(

@@ -1,4 +1,4 @@
-"""librdkafka, which checks no checksums by itself, reads closed segments that are damaged."""
+"""librdkafka, which does not verify checksums by default, reads damaged closed segments."""
 
 import time
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def remove(data: Path) -> None:
 def read(
     servers: str, offset: int, count: int, *, to_the_end: bool = True
 ) -> tuple[dict[int, bytes], KafkaError | None]:
-    """What a consumer is given from `offset` on, up to an error that is not passing."""
+    """The records a consumer gets from `offset` on, up to a permanent error."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -81,7 +81,7 @@ def fill(broker: Broker | Cluster) -> None:
     ("damage", "is_stopped"),
     [(flip, False), (flip, True), (shorten, False), (shorten, True), (remove, True)],
 )
-def test_a_broker_alone_refuses_what_is_damaged_and_serves_the_rest(
+def test_a_single_broker_rejects_reads_of_damaged_data_and_serves_the_rest(
     damage: Callable[[Path], None], is_stopped: bool, tmp_path: Path
 ) -> None:
     with Broker(data=tmp_path) as broker:
@@ -101,7 +101,7 @@ def test_a_broker_alone_refuses_what_is_damaged_and_serves_the_rest(
         assert read(broker.bootstrap_servers, COUNT, 1)[0] == {COUNT: b"more"}
 
 
-def test_a_cluster_serves_all_though_its_leader_is_damaged() -> None:
+def test_a_cluster_serves_all_records_when_the_leaders_log_is_damaged() -> None:
     with Cluster(brokers=3) as cluster:
         fill(cluster)
         leader = cluster.leader(TOPIC)

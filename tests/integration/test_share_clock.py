@@ -1,4 +1,4 @@
-"""What share groups do when time passes: locks end, stored state is pruned."""
+"""Share groups over time: locks expire, stored state is pruned."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Rig:
-    """A broker whose time stands still, a topic with three records, two members."""
+    """A broker with a stopped clock, a topic with three records, two members."""
 
     def __init__(self, broker: Broker, clock: VirtualClock) -> None:
         self.clock = clock
@@ -54,7 +54,7 @@ def rig() -> Iterator[Rig]:
             wire.close()
 
 
-def test_a_lock_ends_after_its_time_and_not_before(rig: Rig) -> None:
+def test_a_lock_expires_exactly_after_its_duration(rig: Rig) -> None:
     assert rig.ann.acquire() == [(0, 2, 1)]
     rig.clock.advance(LOCK_S - 1)
     assert rig.bob.acquire(max_wait_ms=0) == []
@@ -62,7 +62,7 @@ def test_a_lock_ends_after_its_time_and_not_before(rig: Rig) -> None:
     assert rig.bob.acquire() == [(0, 2, 2)]
 
 
-def test_a_reader_that_waits_is_woken_when_a_lock_ends(rig: Rig) -> None:
+def test_a_waiting_fetch_is_woken_when_a_lock_expires(rig: Rig) -> None:
     assert rig.ann.acquire() == [(0, 2, 1)]
     rig.bob.fetch(max_wait_ms=0)
     rig.bob.wire.send(rig.bob.request(max_wait_ms=LONG_MS), 2)
@@ -83,7 +83,7 @@ def test_a_renewed_lock_lasts_longer(rig: Rig) -> None:
     assert accepted.error_code == 0  # type: ignore[union-attr]
 
 
-def test_a_record_that_nobody_accepts_is_given_up(rig: Rig) -> None:
+def test_a_record_is_archived_after_its_last_delivery(rig: Rig) -> None:
     for deliveries in range(1, 6):
         seen = rig.ann.acquire()
         assert {count for _, _, count in seen} == {deliveries}
@@ -94,7 +94,7 @@ def test_a_record_that_nobody_accepts_is_given_up(rig: Rig) -> None:
     assert rig.ann.acquire() == [(3, 3, 1)]
 
 
-def test_stored_state_that_a_later_one_replaces_is_pruned(rig: Rig) -> None:
+def test_superseded_share_state_is_pruned(rig: Rig) -> None:
     for offset in range(3):
         rig.ann.acquire(max_records=1, strict=True)
         rig.ann.acknowledge((offset, offset, [ACCEPT]))

@@ -75,7 +75,7 @@ def headers(record: Record) -> dict[str, str]:
     return {name: (value or b"").decode() for name, value in record.headers}
 
 
-def test_a_rejected_record_leaves_a_letter_that_says_where_it_came_from(rig: Rig) -> None:
+def test_a_rejected_record_becomes_a_dead_letter_with_its_origin(rig: Rig) -> None:
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a", b"b", b"c", key=b"k")
@@ -94,7 +94,7 @@ def test_a_rejected_record_leaves_a_letter_that_says_where_it_came_from(rig: Rig
     }
 
 
-def test_a_record_that_used_up_its_deliveries_leaves_a_letter(rig: Rig) -> None:
+def test_a_record_at_the_delivery_limit_becomes_a_dead_letter(rig: Rig) -> None:
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
     rig.configure(topic_name="dlq.g")
     set_group_config(rig.wire, "g", share_delivery_count_limit="2")
@@ -109,7 +109,7 @@ def test_a_record_that_used_up_its_deliveries_leaves_a_letter(rig: Rig) -> None:
     assert message == "Offset delivery count exceeded the threshold."
 
 
-def test_letters_copy_the_record_where_the_group_wants_it(rig: Rig) -> None:
+def test_dead_letters_copy_the_record_if_the_group_is_configured_so(rig: Rig) -> None:
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
     rig.configure(topic_name="dlq.g", copy_record_enable="true")
     rig.produce(b"a", b"b", key=b"k", partition=1)
@@ -122,7 +122,7 @@ def test_letters_copy_the_record_where_the_group_wants_it(rig: Rig) -> None:
 
 
 def moved_past(rig: Rig, member: ShareMember, offset: int) -> bool:
-    """Whether the group's start has; it is stored with the next change."""
+    """Whether the group's start offset moved; it is stored with the next change."""
     rig.produce(b"x")
     acquired = member.acquire()
     if acquired:
@@ -130,7 +130,7 @@ def moved_past(rig: Rig, member: ShareMember, offset: int) -> bool:
     return rig.start() > offset
 
 
-def test_letters_wait_until_the_topic_can_take_them_and_hold_the_start(rig: Rig) -> None:
+def test_dead_letters_wait_for_their_topic_and_block_the_start_offset(rig: Rig) -> None:
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a", b"b")
     ann = rig.member()
@@ -147,7 +147,7 @@ def test_letters_wait_until_the_topic_can_take_them_and_hold_the_start(rig: Rig)
     assert len(rig.letters()) == 1
 
 
-def test_letters_outlive_the_group_and_a_restart(rig: Rig) -> None:
+def test_dead_letters_survive_group_deletion_and_a_restart(rig: Rig) -> None:
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a", b"b")
     ann = rig.member()
@@ -164,10 +164,10 @@ def test_letters_outlive_the_group_and_a_restart(rig: Rig) -> None:
     ]
 
 
-def test_a_letter_whose_record_was_not_archived_before_a_crash_comes_once(
+def test_a_dead_letter_of_an_unarchived_record_is_written_once_after_a_crash(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others that wrote behind it do not hide it, and those that were not written are."""
+    """Later records do not hide a written dead letter, and missing dead letters are written."""
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a", b"b", b"c", b"d")
@@ -196,7 +196,7 @@ def test_a_letter_whose_record_was_not_archived_before_a_crash_comes_once(
 
 
 @pytest.mark.parametrize("name", ["letters", "__dlq", "dlq.closed"])
-def test_a_topic_that_must_not_be_used_gets_no_letters(rig: Rig, name: str) -> None:
+def test_an_ineligible_topic_gets_no_dead_letters(rig: Rig, name: str) -> None:
     """The name has the wrong prefix, is reserved, or the topic does not allow it."""
     create_topic(rig.wire, name, 1, ENABLED if name != "dlq.closed" else {})
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
@@ -210,7 +210,7 @@ def test_a_topic_that_must_not_be_used_gets_no_letters(rig: Rig, name: str) -> N
     assert rig.letters(name) == []
 
 
-def test_a_group_that_gives_its_topic_up_archives_without_letters(rig: Rig) -> None:
+def test_a_group_without_a_dead_letter_topic_archives_without_dead_letters(rig: Rig) -> None:
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a")
     ann = rig.member()
@@ -228,7 +228,7 @@ def test_a_group_that_gives_its_topic_up_archives_without_letters(rig: Rig) -> N
     wait_for(moved, "the record is archived")
 
 
-def test_the_topic_is_made_where_the_broker_may(make_rig: Callable[..., Rig]) -> None:
+def test_the_topic_is_created_if_the_broker_allows_it(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig({"errors.deadletterqueue.auto.create.topics.enable": "true"})
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a")

@@ -23,11 +23,11 @@ def check(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_cluster_keeps_its_promises_in_all_weathers(seed: int) -> None:
+def test_a_cluster_keeps_its_guarantees_under_every_fault_profile(seed: int) -> None:
     check(run(seed, SECONDS))
 
 
-def test_a_seed_of_a_cluster_gives_the_same_run_in_every_process() -> None:
+def test_a_cluster_seed_gives_the_same_run_in_every_process() -> None:
     code = "from headrace.testing.simulation.scenario import run; print(run(5, 8).digest)"
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-c", code]
@@ -57,13 +57,13 @@ def test_a_planted_bug_is_found(bug: str) -> None:
         assert any(run(seed, SECONDS).violation for seed in range(1, 11))
 
 
-def test_code_that_never_comes_back_to_its_loop_is_found() -> None:
-    """As it was in seed 60019: a commit tried again and again, on a store that was closed."""
-    for cpu_s in (0.1, 0.2, 0.3):  # whoever is interrupted, and whatever he makes of it
+def test_code_that_never_yields_to_the_event_loop_is_found() -> None:
+    """For example, a commit that is retried endlessly on a closed store."""
+    for cpu_s in (0.1, 0.2, 0.3):  # whichever task is interrupted, and however it handles that
         assert run_limited(1, SECONDS, cpu_s).violation is not None
 
 
-def test_the_command_plays_seeds_on_several_processes() -> None:
+def test_the_command_runs_seeds_in_several_processes() -> None:
     command = [sys.executable, "-m", "headrace.testing.simulation"]
     played = subprocess.run(
         [*command, "--seeds", "2", "--seconds", "5", "--processes", "2"],

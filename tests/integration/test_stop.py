@@ -1,4 +1,4 @@
-"""Stopping: what was accepted is answered, the stop is bounded, a second signal ends at once."""
+"""Stopping: accepted requests are answered, time is bounded, a second signal ends at once."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from support.wire.connection import ConnectionEnded, Wire
 from support.wire.topics import create_topic
 
 
-def test_a_waiting_fetch_does_not_hold_up_a_stop(spawn: Spawn) -> None:
+def test_a_waiting_fetch_does_not_delay_a_stop(spawn: Spawn) -> None:
     broker = spawn()
     with Wire(broker.bootstrap_servers, timeout_s=20) as wire:
         create_topic(wire, "quiet")
@@ -22,7 +22,7 @@ def test_a_waiting_fetch_does_not_hold_up_a_stop(spawn: Spawn) -> None:
         began = time.monotonic()
         assert broker.stop() == 0
         assert time.monotonic() - began < 10
-        # It is answered, or told that the broker has gone.
+        # The client gets a response or a closed connection.
         try:
             wire.receive(APIS[ApiKey.FETCH], 12)
         except ConnectionEnded:
@@ -45,7 +45,7 @@ def test_a_clean_stop_leaves_the_marker_and_a_kill_does_not(spawn: Spawn) -> Non
     assert not marker.exists()
 
 
-def test_a_stop_that_takes_too_long_says_so_and_the_next_start_recovers(spawn: Spawn) -> None:
+def test_a_stop_that_times_out_is_reported_and_the_next_start_recovers(spawn: Spawn) -> None:
     broker = spawn(ephemeral=False, settings={"headrace.stop.timeout.ms": 0})
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "kept")
@@ -58,13 +58,13 @@ def test_a_stop_that_takes_too_long_says_so_and_the_next_start_recovers(spawn: S
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_both_signals_stop_it(spawn: Spawn, sent: signal.Signals) -> None:
+def test_sigint_and_sigterm_stop_the_broker(spawn: Spawn, sent: signal.Signals) -> None:
     broker = spawn()
     os.kill(broker.pid, sent)
     wait_for(lambda: not broker.running, "the broker has stopped")
 
 
-def test_a_half_sent_request_does_not_hold_up_a_stop(spawn: Spawn) -> None:
+def test_a_partial_request_does_not_delay_a_stop(spawn: Spawn) -> None:
     broker = spawn()
     with Wire(broker.bootstrap_servers) as wire:
         wire.send_bytes(b"\0\0\1\0half")

@@ -1,4 +1,4 @@
-"""Logs on a real disk: flushes beside appends, many partitions, bounded descriptors."""
+"""Logs on a real disk: concurrent flushes and appends, many partitions, few descriptors."""
 
 import os
 import threading
@@ -30,7 +30,7 @@ def batch(value: bytes) -> bytearray:
     return bytearray(build_batch([Record(0, now_ms, b"k", value)]))
 
 
-def test_a_flush_in_a_thread_covers_what_was_appended_before_it(tmp_path: Path) -> None:
+def test_a_flush_in_a_thread_covers_all_earlier_appends(tmp_path: Path) -> None:
     """The owner appends and rolls without a pause while another thread flushes."""
     manager = open_manager(tmp_path / "data", max_open_files=16)
     config = LogConfig(segment_bytes=4096)
@@ -46,7 +46,7 @@ def test_a_flush_in_a_thread_covers_what_was_appended_before_it(tmp_path: Path) 
             while not stop.is_set():
                 before = log.log_end_offset
                 log.flush()
-                # A roll meanwhile may hold the point back by one offset, never by more.
+                # A concurrent roll may delay the recovery point by one offset, never by more.
                 assert log.recovery_point >= before - 1
                 flushes += 1
         except BaseException as error:
@@ -77,7 +77,7 @@ def test_a_flush_in_a_thread_covers_what_was_appended_before_it(tmp_path: Path) 
     manager.close()
 
 
-def test_thousands_of_partitions_use_few_descriptors(tmp_path: Path) -> None:
+def test_thousands_of_partitions_use_few_file_descriptors(tmp_path: Path) -> None:
     manager = open_manager(tmp_path / "data", max_open_files=64)
     config = LogConfig()
     for partition in range(2000):
@@ -97,7 +97,7 @@ def test_thousands_of_partitions_use_few_descriptors(tmp_path: Path) -> None:
     manager.close()
 
 
-def test_an_idle_log_is_small(tmp_path: Path) -> None:
+def test_an_idle_log_uses_little_memory(tmp_path: Path) -> None:
     import tracemalloc
 
     manager = open_manager(tmp_path / "data")
@@ -114,7 +114,7 @@ def test_an_idle_log_is_small(tmp_path: Path) -> None:
     assert used / 500 < MAX_BYTES_PER_IDLE_LOG
 
 
-def test_the_length_of_the_log_does_not_change_how_often_the_disk_is_asked(
+def test_the_number_of_disk_reads_does_not_depend_on_log_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = {"pread": 0, "pwrite": 0}
@@ -147,8 +147,8 @@ def test_the_length_of_the_log_does_not_change_how_often_the_disk_is_asked(
     assert costs[0] == costs[1] == {"pread": 20, "pwrite": 10}
 
 
-def test_checkpoints_of_two_threads_do_not_meet(tmp_path: Path) -> None:
-    """A log that is cut writes recovery points at once, also while a chore writes them."""
+def test_checkpoint_writes_of_two_threads_do_not_conflict(tmp_path: Path) -> None:
+    """A truncation writes recovery points at once, even while a background task writes them."""
     manager = open_manager(tmp_path / "data")
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
     log.append(batch(b"value"), leader_epoch=0, now_ms=SystemClock().wall_ms())

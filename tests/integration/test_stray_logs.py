@@ -1,4 +1,4 @@
-"""Logs that the cluster does not know are set aside, not deleted, and older metadata is refused."""
+"""Logs unknown to the cluster become stray logs, not deleted, and older metadata is rejected."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ async def delete(members: Members) -> None:
 
 
 def backup(members: Members, writes: int = 1) -> EmbeddedCluster:
-    """A store with what is stored now, in so many writes."""
+    """A store with the current content, written in the given number of writes."""
     store = SqliteStore(IN_MEMORY)
     version = store.commit(
         list(records_of(members.brokers[1].metadata.image)), expected_version=store.load().version
@@ -57,15 +57,15 @@ def aside(data: Path, id_: int) -> list[Path]:
 
 
 def take_any(data: Path) -> None:
-    """What the message of a broker that refuses to start advises."""
+    """Follows the advice in the error of a broker that refuses to start."""
     for id_ in ALL:
         (data / str(id_) / METADATA_VERSION).write_text("any\n")
 
 
-def test_a_topic_that_was_deleted_while_a_broker_was_away_is_set_aside_for_a_time(
+def test_a_topic_deleted_while_a_broker_was_down_is_kept_as_stray_for_a_limited_time(
     tmp_path: Path,
 ) -> None:
-    """It does not come back to life, not even under its name, and does not stay for ever."""
+    """The topic does not return, even under the same name, and is deleted eventually."""
 
     async def test() -> None:
         async with Members(tmp_path) as members:
@@ -92,7 +92,7 @@ def test_a_topic_that_was_deleted_while_a_broker_was_away_is_set_aside_for_a_tim
     run(test())
 
 
-def test_a_deleted_topic_that_never_had_a_record_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_deleted_empty_topic_leaves_no_files(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             await create(members)
@@ -106,7 +106,7 @@ def test_a_deleted_topic_that_never_had_a_record_leaves_nothing_behind(tmp_path:
     run(test())
 
 
-def test_a_broker_does_not_start_on_older_metadata_and_leaves_its_logs_as_they_are(
+def test_a_broker_refuses_older_metadata_and_keeps_its_logs(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -127,7 +127,7 @@ def test_a_broker_does_not_start_on_older_metadata_and_leaves_its_logs_as_they_a
     run(test())
 
 
-def test_logs_that_older_metadata_does_not_know_are_back_when_it_is_restored(
+def test_logs_missing_from_older_metadata_return_when_newer_metadata_is_restored(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
@@ -155,8 +155,8 @@ def test_logs_that_older_metadata_does_not_know_are_back_when_it_is_restored(
     run(test())
 
 
-def test_a_running_broker_sets_aside_what_nobody_was_heard_to_delete(tmp_path: Path) -> None:
-    """A ZooKeeper from a backup, which others have used since: its version has grown again."""
+def test_a_running_broker_keeps_unknown_logs_as_stray(tmp_path: Path) -> None:
+    """A ZooKeeper backup that other brokers have used since, so its version is higher again."""
 
     async def test() -> None:
         async with Members(tmp_path) as members:
@@ -177,8 +177,8 @@ def test_a_running_broker_sets_aside_what_nobody_was_heard_to_delete(tmp_path: P
     run(test())
 
 
-def test_partitions_go_on_with_a_backup_that_knows_earlier_leaders(tmp_path: Path) -> None:
-    """Nothing is cut and no epoch is given twice: replicas agree, and are in sync again."""
+def test_partitions_recover_from_a_backup_with_older_leader_epochs(tmp_path: Path) -> None:
+    """Nothing is truncated and no epoch is reused: replicas agree and are in sync again."""
 
     async def test() -> None:
         async with Members(tmp_path, settings={"min.insync.replicas": "2"}) as members:

@@ -1,4 +1,4 @@
-"""`headrace.testing.Cluster`: what a user's test can do to a cluster, and what it then sees."""
+"""`headrace.testing.Cluster`: the faults that a user's test can inject, and their effects."""
 
 import asyncio
 import threading
@@ -48,7 +48,7 @@ def in_sync(cluster: Cluster, topic: str) -> set[int]:
     return ask()
 
 
-def test_a_new_topic_is_replicated_to_all(cluster: Cluster) -> None:
+def test_a_new_topic_is_replicated_to_all_brokers(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     cluster.headrace.produce(topic, "one")
     assert in_sync(cluster, topic) == {1, 2, 3}
@@ -56,7 +56,7 @@ def test_a_new_topic_is_replicated_to_all(cluster: Cluster) -> None:
     assert len(cluster.bootstrap_servers.split(",")) == 3
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_with_what_it_missed(cluster: Cluster) -> None:
+def test_a_killed_leader_is_replaced_and_catches_up_after_its_restart(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     cluster.headrace.produce(topic, "before")
     old = cluster.leader(topic)
@@ -70,7 +70,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_what_it_missed(cluster:
     assert in_sync(cluster, topic) == {1, 2, 3}
 
 
-def test_a_broker_that_stands_still_loses_its_place_and_acknowledges_nothing_afterwards(
+def test_a_paused_broker_loses_leadership_and_acknowledges_nothing_afterwards(
     cluster: Cluster,
 ) -> None:
     topic = cluster.headrace.create_topic()
@@ -86,7 +86,7 @@ def test_a_broker_that_stands_still_loses_its_place_and_acknowledges_nothing_aft
     assert found == [b"before", b"meanwhile", b"after"]
 
 
-def test_a_leader_that_is_cut_off_cannot_acknowledge_what_others_will_not_have(
+def test_an_isolated_leader_does_not_acknowledge_unreplicated_records(
     cluster: Cluster,
 ) -> None:
     topic = cluster.headrace.create_topic()
@@ -111,11 +111,11 @@ def test_a_leader_that_is_cut_off_cannot_acknowledge_what_others_will_not_have(
     cluster.wait_until_healthy()
     values = [each.value for each in cluster.headrace.consume(topic)]
     assert values.count(b"kept") == 1
-    # Acknowledged means there, refused means perhaps; never acknowledged and gone.
+    # Acknowledged records exist, rejected records may exist; no acknowledged record is lost.
     assert outcomes[0] is not None or b"lost?" in values
 
 
-def test_two_brokers_can_be_kept_apart_while_both_stay(cluster: Cluster) -> None:
+def test_two_brokers_can_be_partitioned_while_both_stay_in_the_cluster(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     leader = cluster.leader(topic)
     others = [each for each in (1, 2, 3) if each != leader]
@@ -126,7 +126,7 @@ def test_two_brokers_can_be_kept_apart_while_both_stay(cluster: Cluster) -> None
     assert len(cluster.headrace.consume(topic, 1)) == 1
 
 
-def test_a_slow_disk_is_slow(cluster: Cluster) -> None:
+def test_a_slow_disk_delays_produce_requests(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     cluster.headrace.produce(topic, "warm")
     for broker in cluster.brokers:
@@ -138,7 +138,7 @@ def test_a_slow_disk_is_slow(cluster: Cluster) -> None:
     assert time.monotonic() - began >= 0.3
 
 
-def test_a_controlled_stop_hands_over_without_a_pause_for_producers(cluster: Cluster) -> None:
+def test_a_controlled_shutdown_does_not_interrupt_producers(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic()
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True}
@@ -170,7 +170,7 @@ def test_a_controlled_stop_hands_over_without_a_pause_for_producers(cluster: Clu
     assert values == list(range(sent))
 
 
-def test_consumer_groups_go_on_when_their_coordinator_dies(cluster: Cluster) -> None:
+def test_consumer_groups_continue_after_their_coordinator_fails(cluster: Cluster) -> None:
     topic = cluster.headrace.create_topic(partitions=3)
     cluster.headrace.produce(topic, *(str(number) for number in range(30)))
     consumer = Consumer(
@@ -203,7 +203,7 @@ def test_consumer_groups_go_on_when_their_coordinator_dies(cluster: Cluster) -> 
     cluster.headrace.wait_for_lag(topic, topic, timeout_s=DEADLINE_S)
 
 
-def test_what_a_cluster_has_not_is_named(cluster: Cluster) -> None:
+def test_invalid_cluster_operations_are_errors(cluster: Cluster) -> None:
     with pytest.raises(NoSuchBroker, match="9"):
         cluster.kill(9)
     with pytest.raises(TypeError, match=r"brokers\[1\]"):
@@ -216,7 +216,7 @@ def test_what_a_cluster_has_not_is_named(cluster: Cluster) -> None:
         Cluster(0)
 
 
-def test_a_broker_can_join_and_one_of_them_can_be_troubled() -> None:
+def test_a_broker_can_join_and_faults_can_target_one_broker() -> None:
     with Cluster(brokers=1) as cluster:
         assert cluster.add() == 2
         cluster.wait_until_healthy()
@@ -241,7 +241,7 @@ def test_the_fixture_gives_a_clean_cluster_again(headrace_cluster: Cluster) -> N
     assert headrace_cluster.headrace.topics() == {}
 
 
-def test_a_cluster_serves_asynchronous_code_too() -> None:
+def test_a_cluster_works_from_asynchronous_code() -> None:
     async def use() -> int | None:
         async with Cluster(1) as cluster:
             assert cluster.brokers[1].is_running

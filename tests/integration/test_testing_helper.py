@@ -1,4 +1,4 @@
-"""`Headrace`, the helper: what it makes, writes, reads and says, and what is gone afterwards."""
+"""`Headrace`, the test helper: it creates, writes, reads, reports and cleans up."""
 
 import asyncio
 import unittest
@@ -38,7 +38,7 @@ def headrace(broker: Broker) -> Iterator[Headrace]:
     broker.headrace.clean()
 
 
-def test_what_is_produced_is_consumed(headrace: Headrace) -> None:
+def test_produced_records_are_consumed(headrace: Headrace) -> None:
     topic = headrace.create_topic(partitions=3)
     (written,) = headrace.produce(topic, "one", key="k", headers={"h": "x"}, timestamp_ms=5000)
     (record,) = headrace.consume(topic, 1)
@@ -56,7 +56,7 @@ def test_what_is_produced_is_consumed(headrace: Headrace) -> None:
         ({"value": "x", "headers": {"h": 1}}, r"header 'h' is a int"),
     ],
 )
-def test_what_is_neither_bytes_nor_text_is_refused(
+def test_values_that_are_neither_bytes_nor_text_are_rejected(
     headrace: Headrace, fields: dict[str, Any], message: str
 ) -> None:
     value = fields.pop("value")
@@ -64,7 +64,7 @@ def test_what_is_neither_bytes_nor_text_is_refused(
         headrace.produce("t", value, **fields)
 
 
-def test_records_without_a_key_go_to_the_partitions_in_turn(headrace: Headrace) -> None:
+def test_records_without_a_key_rotate_over_the_partitions(headrace: Headrace) -> None:
     topic = headrace.create_topic(partitions=3)
     written = headrace.produce(topic, "a", "b", "c", None)
     assert [place.partition for place in written] == [0, 1, 2, 0]
@@ -77,23 +77,23 @@ def test_records_without_a_key_go_to_the_partitions_in_turn(headrace: Headrace) 
     ]
 
 
-def test_reading_begins_where_it_is_told_to(headrace: Headrace) -> None:
+def test_reading_begins_at_the_given_position(headrace: Headrace) -> None:
     headrace.produce("from", "a", "b", "c")
     assert [record.value for record in headrace.consume("from", from_offset=1)] == [b"b", b"c"]
 
 
-def test_a_topic_that_is_produced_to_is_made(headrace: Headrace) -> None:
+def test_producing_to_a_missing_topic_creates_it(headrace: Headrace) -> None:
     headrace.produce("made", "x")
     assert headrace.topics()["made"] == 1
 
 
-def test_a_refused_topic_is_an_error(headrace: Headrace) -> None:
+def test_a_rejected_topic_is_an_error(headrace: Headrace) -> None:
     with pytest.raises(RequestRefused) as refused:
         headrace.create_topic("no/such/name")
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_records_that_do_not_come_are_an_assertion_error_with_those_that_did(
+def test_missing_records_are_an_assertion_error_that_shows_the_received_ones(
     headrace: Headrace,
 ) -> None:
     headrace.produce("few", "only")
@@ -104,7 +104,7 @@ def test_records_that_do_not_come_are_an_assertion_error_with_those_that_did(
         headrace.consume("nowhere", 1, timeout_s=0.1)
 
 
-def test_records_that_come_later_are_waited_for(headrace: Headrace, broker: Broker) -> None:
+def test_reading_waits_for_later_records(headrace: Headrace, broker: Broker) -> None:
     async def scenario() -> list[bytes | None]:
         reading = asyncio.create_task(headrace.aio.consume("late", 2, timeout_s=DEADLINE_S))
         await headrace.aio.produce("late", "a")
@@ -114,7 +114,7 @@ def test_records_that_come_later_are_waited_for(headrace: Headrace, broker: Brok
     assert asyncio.run(scenario()) == [b"a", b"b"]
 
 
-def test_committed_reads_end_before_what_is_open_and_leave_out_what_is_aborted(
+def test_committed_reads_exclude_open_and_aborted_transactions(
     headrace: Headrace,
 ) -> None:
     topic = headrace.create_topic()
@@ -147,7 +147,7 @@ def test_lag_counts_from_the_position_or_from_the_start(headrace: Headrace) -> N
     headrace.wait_for_lag("behind", topic)
 
 
-def test_groups_and_topics_of_a_test_are_gone_after_it_and_others_stay(broker: Broker) -> None:
+def test_a_tests_groups_and_topics_are_removed_after_it_and_others_stay(broker: Broker) -> None:
     helper = broker.headrace
     helper.begin()
     helper.create_topic("stays")
@@ -170,7 +170,7 @@ def test_groups_and_topics_of_a_test_are_gone_after_it_and_others_stay(broker: B
     assert "group-stays" not in helper.groups()
 
 
-def test_a_topic_that_was_made_anew_is_the_tests_own(broker: Broker) -> None:
+def test_a_topic_recreated_by_a_test_belongs_to_the_test(broker: Broker) -> None:
     helper = broker.headrace
     helper.begin()
     helper.produce("again", "old")
@@ -182,7 +182,7 @@ def test_a_topic_that_was_made_anew_is_the_tests_own(broker: Broker) -> None:
     assert "again" not in helper.topics()
 
 
-def test_a_group_goes_with_its_members(headrace: Headrace) -> None:
+def test_a_group_is_removed_with_its_members(headrace: Headrace) -> None:
     with Wire(headrace.bootstrap_servers) as wire:
         wait_for_coordinator(wire, "left-open")
         sync(wire, "left-open", *join(wire, "left-open", "some"))
@@ -194,7 +194,7 @@ def test_a_group_goes_with_its_members(headrace: Headrace) -> None:
         assert headrace.describe_group("left-open") is None
 
 
-def test_a_broker_that_a_test_has_killed_is_back_for_the_next(broker: Broker) -> None:
+def test_a_broker_killed_by_a_test_is_restarted_for_the_next(broker: Broker) -> None:
     broker.headrace.begin()
     broker.headrace.create_topic("doomed")
     broker.kill()
@@ -202,7 +202,7 @@ def test_a_broker_that_a_test_has_killed_is_back_for_the_next(broker: Broker) ->
     assert "doomed" not in broker.headrace.topics()
 
 
-def test_a_consumer_in_a_group_is_followed_by_its_lag(headrace: Headrace) -> None:
+def test_a_consumers_progress_is_visible_in_its_groups_lag(headrace: Headrace) -> None:
     topic = headrace.create_topic(partitions=2)
     headrace.produce(topic, *(str(number) for number in range(10)))
     consumer = Consumer(
@@ -229,7 +229,7 @@ def test_a_consumer_in_a_group_is_followed_by_its_lag(headrace: Headrace) -> Non
     consumer.close()
 
 
-def test_a_broker_elsewhere_is_used_in_the_same_way_but_takes_no_orders(broker: Broker) -> None:
+def test_an_external_broker_works_the_same_but_cannot_be_controlled(broker: Broker) -> None:
     external = ExternalBroker(broker.bootstrap_servers)
     helper = external.headrace
     helper.begin()
@@ -275,7 +275,7 @@ def test_unittest_classes_share_a_broker_and_clean_up_after_each_test() -> None:
     assert (result.testsRun, seen) == (3, [[], []])
 
 
-def test_other_clients_see_what_the_helper_makes(headrace: Headrace) -> None:
+def test_other_clients_see_topics_and_records_of_the_helper(headrace: Headrace) -> None:
     with Wire(headrace.bootstrap_servers) as wire:
         create_topic(wire, "wired", 1)
         assert produce(wire, "wired", batch(b"w")).error_code == 0

@@ -1,4 +1,4 @@
-"""A topic as a sink: one transaction a batch, recognised when it comes again."""
+"""A topic as a sink: one transaction per batch, and repeated batches are recognized."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -72,7 +72,7 @@ def values(helper: Headrace, topic: str, count: int) -> list[bytes | None]:
     return sorted(each.value or b"" for each in helper.consume(topic, read_committed=True))
 
 
-def test_rows_become_records_by_their_keys_with_the_marker(
+def test_rows_become_keyed_records_with_a_marker(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     assert sink.last_commit(f"p-{source}", partitions_of(source)) is None
@@ -92,7 +92,7 @@ def test_rows_become_records_by_their_keys_with_the_marker(
     assert held.offsets == {TopicPartition(source, 0): 5, TopicPartition(source, 1): 7}
 
 
-def test_a_batch_that_comes_again_is_left_alone(
+def test_a_repeated_batch_is_not_written_again(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     batch = batch_of(source, 0, 5, 7)
@@ -106,7 +106,7 @@ def test_a_batch_that_comes_again_is_left_alone(
     assert len(values(helper, settings.topic, 2)) == 2
 
 
-def test_what_a_killed_run_left_open_is_dropped_by_the_next(
+def test_an_open_transaction_of_a_killed_run_is_aborted_by_the_next(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     write(sink, batch_of(source, 0, 1, 1), rows(1))
@@ -124,7 +124,7 @@ def test_what_a_killed_run_left_open_is_dropped_by_the_next(
     assert len(values(helper, settings.topic, 2)) == 2
 
 
-def test_a_batch_without_rows_still_moves_on(
+def test_a_batch_without_rows_still_advances(
     source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     write(sink, batch_of(source, 0, 5, 7))
@@ -133,7 +133,7 @@ def test_a_batch_without_rows_still_moves_on(
     assert held.offsets[TopicPartition(source, 1)] == 7
 
 
-def test_a_task_that_is_run_again_cannot_write_a_second_time(
+def test_a_repeated_task_cannot_write_twice(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     batch = batch_of(source, 0, 5, 7)
@@ -162,7 +162,7 @@ def test_a_batch_made_from_different_attempts_is_not_committed(
     assert len(values(helper, settings.topic, 20)) == 20
 
 
-def test_a_task_that_is_left_over_is_shut_out_by_the_next_batch(
+def test_a_leftover_task_is_fenced_by_the_next_batch(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     left = sink.write_task(batch_of(source, 0, 5, 7))
@@ -174,7 +174,7 @@ def test_a_task_that_is_left_over_is_shut_out_by_the_next_batch(
     assert len(values(helper, settings.topic, 1)) == 1
 
 
-def test_a_sink_that_is_closed_leaves_no_transaction_open(
+def test_a_closed_sink_leaves_no_transaction_open(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     delivered(sink.write_task(batch_of(source, 0, 5, 7)), rows(1, 2, 3))

@@ -21,7 +21,7 @@ from support.waiting import wait_for
 from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
-    # It reads its schemas through a part of importlib that newer Pythons frown upon.
+    # It reads its schemas through an importlib API that newer Python versions deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.structs import OffsetAndMetadata
 
@@ -68,7 +68,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Iterator[Producer]:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(DEADLINE_S)
     yield producer
-    with contextlib.suppress(KafkaException):  # of one that was fenced
+    with contextlib.suppress(KafkaException):  # of a fenced producer
         producer.flush(5)
 
 
@@ -90,7 +90,7 @@ def test_confluent_commits_and_aborts(bootstrap: str, topic: str, new_name: NewN
     assert committed_values(bootstrap, topic, 30) == kept
 
 
-def test_confluent_fences_the_producer_before(
+def test_confluent_fences_the_earlier_producer(
     bootstrap: str, topic: str, new_name: NewName
 ) -> None:
     transactional_id = new_name()
@@ -112,7 +112,7 @@ def test_confluent_fences_the_producer_before(
 def test_confluent_consumes_transforms_and_produces_exactly_once(
     bootstrap: str, make_topic: MakeTopic, new_name: NewName
 ) -> None:
-    """Every input is processed twice, by a crash before the commit and after; output is exact."""
+    """Crashes before and after the commit repeat the input; the output has each record once."""
     source, target, group_id = make_topic(), make_topic(), new_name()
     plain = Producer({"bootstrap.servers": bootstrap})
     for number in range(20):
@@ -133,7 +133,7 @@ def test_confluent_consumes_transforms_and_produces_exactly_once(
 def _transform(
     bootstrap: str, source: str, target: str, group_id: str, transactional_id: str, *, commits: bool
 ) -> None:
-    """Ten records in one transaction, from where the group stands."""
+    """Processes ten records in one transaction, from the group's committed offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -51,7 +51,7 @@ def no_markers(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @BOTH
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_an_open_transaction_goes_on_after_a_restart(protocol: Protocol, ending: str) -> None:
+def test_an_open_transaction_continues_after_a_restart(protocol: Protocol, ending: str) -> None:
     with running() as (broker, wire):
         producer = TransactionalProducer(wire, protocol).init()
         assert not producer.send(TOPIC, b"before")
@@ -79,7 +79,7 @@ def test_an_open_transaction_goes_on_after_a_restart(protocol: Protocol, ending:
 
 @BOTH
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_decided_transaction_ends_after_a_crash(
+def test_a_prepared_transaction_completes_after_a_crash(
     no_markers: pytest.MonkeyPatch, protocol: Protocol, commit: bool
 ) -> None:
     with running() as (broker, wire):
@@ -116,14 +116,14 @@ def test_a_decided_transaction_ends_after_a_crash(
 
 
 @BOTH
-def test_markers_that_cannot_be_written_are_tried_again(
+def test_failed_marker_writes_are_retried(
     no_markers: pytest.MonkeyPatch, protocol: Protocol
 ) -> None:
     with running() as (_, wire):
         producer = TransactionalProducer(wire, protocol).init()
         assert not producer.send(TOPIC, b"a")
         assert not producer.try_end(commit=True)[0]
-        # Nobody begins another transaction before this one has ended.
+        # No producer can begin another transaction before this one has ended.
         assert producer.try_end(commit=True)[0] is ErrorCode.CONCURRENT_TRANSACTIONS
         assert producer.try_init() is ErrorCode.CONCURRENT_TRANSACTIONS
         no_markers.undo()
@@ -132,7 +132,7 @@ def test_markers_that_cannot_be_written_are_tried_again(
 
 
 @BOTH
-def test_a_producer_that_is_silent_for_too_long_is_aborted_and_fenced(protocol: Protocol) -> None:
+def test_a_producer_that_exceeds_its_timeout_is_aborted_and_fenced(protocol: Protocol) -> None:
     often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "20"}
     with running(often) as (_, wire):
         producer = TransactionalProducer(wire, protocol).init(timeout_ms=50)
@@ -143,13 +143,13 @@ def test_a_producer_that_is_silent_for_too_long_is_aborted_and_fenced(protocol: 
         assert producer.send_only(TOPIC, b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
         assert producer.add((TOPIC, 0)) is ErrorCode.PRODUCER_FENCED
         code, _ = producer.try_end(commit=True)
-        # Version 2 takes it for a retry, one epoch behind: an aborted transaction is not committed.
+        # Version 2 treats it as a retry, one epoch behind: an aborted transaction is not committed.
         assert code is (
             ErrorCode.PRODUCER_FENCED if protocol is V1 else ErrorCode.INVALID_TXN_STATE
         )
 
 
-def test_idle_transactional_ids_are_forgotten() -> None:
+def test_idle_transactional_ids_expire() -> None:
     soon = {
         "transactional.id.expiration.ms": "1",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "20",
@@ -165,7 +165,7 @@ def test_idle_transactional_ids_are_forgotten() -> None:
 
 
 @BOTH
-def test_a_flush_before_every_answer_keeps_transactions_whole(protocol: Protocol) -> None:
+def test_transactions_work_with_a_flush_before_every_response(protocol: Protocol) -> None:
     with running({"log.flush.interval.messages": "1"}) as (broker, wire):
         find_coordinator(wire, "g", GROUP_KEY)
         producer = TransactionalProducer(wire, protocol).init()

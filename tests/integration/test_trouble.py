@@ -1,4 +1,4 @@
-"""Trouble comes to exactly the requests that it was ordered for, and looks as Kafka's own does."""
+"""Injected faults affect only the chosen requests and look like Kafka's own errors."""
 
 import time
 import uuid
@@ -91,10 +91,10 @@ def test_the_next_requests_fail_and_are_not_carried_out(
     assert len(headrace.consume(topic)) == 1
 
 
-def test_a_connection_that_commits_one_partition_over_and_over_does_not_escape(
+def test_faults_apply_to_a_connection_on_the_commit_fast_path(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
-    """Its commits take a fast path, which faults must switch off."""
+    """Its commits take a fast path, which faults must disable."""
     group = uuid.uuid4().hex
     wait_for_coordinator(wire, group)
 
@@ -113,7 +113,7 @@ def test_a_connection_that_commits_one_partition_over_and_over_does_not_escape(
     assert (fault.hits, fault.left) == (2, 0)
 
 
-def test_other_requests_and_other_clients_are_left_alone(
+def test_other_requests_and_other_clients_are_not_affected(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     fault = headrace.trouble.fail("Produce", ErrorCode.KAFKA_STORAGE_ERROR, client_id="another")
@@ -126,7 +126,7 @@ def test_other_requests_and_other_clients_are_left_alone(
     assert mine.hits == 1
 
 
-def test_faults_come_in_the_order_in_which_they_were_asked_for(
+def test_faults_apply_in_the_order_they_were_requested(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     headrace.trouble.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
@@ -135,7 +135,7 @@ def test_faults_come_in_the_order_in_which_they_were_asked_for(
     assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, 0]
 
 
-def test_a_produce_that_wants_no_answer_loses_its_connection(
+def test_a_failed_produce_with_acks_0_closes_the_connection(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     headrace.trouble.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
@@ -148,7 +148,7 @@ def test_a_produce_that_wants_no_answer_loses_its_connection(
     assert headrace.consume(topic) == []
 
 
-def test_topics_fail_in_metadata_and_brokers_are_told_all_the_same(
+def test_metadata_with_failing_topics_still_lists_brokers(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     headrace.trouble.fail("Metadata", "LEADER_NOT_AVAILABLE", client_id=CLIENT_ID)
@@ -162,7 +162,7 @@ def test_topics_fail_in_metadata_and_brokers_are_told_all_the_same(
     assert [(one.error_code, len(one.partitions)) for one in again.topics] == [(0, 1)]
 
 
-def test_a_fetch_session_fails_with_all_its_partitions_and_begins_anew(
+def test_a_fetch_session_fails_with_all_its_partitions_and_restarts(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     first = wire.call(fetch_request(topic, session_epoch=0), FetchResponse, 12)
@@ -197,7 +197,7 @@ def test_a_dropped_request_is_not_carried_out(headrace: Headrace, wire: Wire, to
     assert headrace.consume(topic) == []
 
 
-def test_a_dropped_answer_leaves_the_client_in_doubt(
+def test_a_dropped_response_hides_the_outcome_from_the_client(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     headrace.trouble.drop("Produce", carried_out=True)
@@ -219,7 +219,7 @@ def test_all_connections_can_be_dropped(headrace: Headrace, connect: Callable[[]
     headrace.topics()  # the helper connects again
 
 
-def test_trouble_that_was_taken_back_does_not_come_and_costs_nothing(
+def test_cleared_faults_do_not_apply_and_add_no_overhead(
     broker: Broker, headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     assert broker.node is not None
@@ -235,7 +235,7 @@ def test_trouble_that_was_taken_back_does_not_come_and_costs_nothing(
         fault.wait(0.01)
 
 
-def test_trouble_waits_for_a_broker_that_restarts() -> None:
+def test_faults_persist_across_a_broker_restart() -> None:
     with Broker(settings=TEST_SETTINGS) as broker:
         broker.trouble.fail("ListGroups", "COORDINATOR_NOT_AVAILABLE", times=2)
         broker.restart()
@@ -245,7 +245,7 @@ def test_trouble_waits_for_a_broker_that_restarts() -> None:
             assert answer.error_code == expected
 
 
-def test_orders_that_make_no_sense_are_refused(headrace: Headrace) -> None:
+def test_invalid_faults_are_rejected(headrace: Headrace) -> None:
     trouble = headrace.trouble
     with pytest.raises(ValueError, match="Produce"):
         trouble.fail("Prodcue", "NOT_LEADER_OR_FOLLOWER")
@@ -257,7 +257,7 @@ def test_orders_that_make_no_sense_are_refused(headrace: Headrace) -> None:
         trouble.drop("Produce", times=0)
 
 
-def test_a_real_producer_tries_again(headrace: Headrace, topic: str) -> None:
+def test_a_real_producer_retries(headrace: Headrace, topic: str) -> None:
     fault = headrace.trouble.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2)
     producer = Producer({"bootstrap.servers": headrace.bootstrap_servers})
     producer.produce(topic, value="stubborn")
@@ -274,7 +274,7 @@ def heartbeat(wire: Wire, group: str, member_id: str, generation: int) -> ErrorC
     return ErrorCode(wire.call(request, HeartbeatResponse).error_code)
 
 
-def test_a_rebalance_calls_the_members_of_a_classic_group(
+def test_a_forced_rebalance_makes_classic_members_rejoin(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     wait_for_coordinator(wire, "called")
@@ -330,7 +330,7 @@ def beat_share(wire: Wire, group: str, member_id: str, epoch: int, topic: str) -
 
 @pytest.mark.parametrize("beat", [beat_consumer, beat_share])
 @pytest.mark.parametrize("how", ["expire_session", "force_rebalance"])
-def test_members_of_the_newer_protocols_are_put_out(
+def test_members_of_the_newer_protocols_are_removed(
     headrace: Headrace,
     wire: Wire,
     topic: str,
@@ -347,14 +347,14 @@ def test_members_of_the_newer_protocols_are_put_out(
     assert beat(wire, group, member_id, 1, topic) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_there_must_be_somebody_to_put_out(headrace: Headrace) -> None:
+def test_removing_a_member_requires_an_existing_member(headrace: Headrace) -> None:
     with pytest.raises(ValueError, match="does not have this member"):
         headrace.expire_session("nobody")
     with pytest.raises(ValueError, match="no member"):
         headrace.force_rebalance("nobody")
 
 
-def test_a_fenced_producer_is_shut_out_and_its_transaction_aborted(
+def test_a_fenced_producer_is_rejected_and_its_transaction_aborted(
     headrace: Headrace, wire: Wire, topic: str
 ) -> None:
     producer = TransactionalProducer(wire).init()
@@ -372,7 +372,7 @@ def test_a_fenced_producer_is_shut_out_and_its_transaction_aborted(
     assert headrace.transaction("nobody's") is None
 
 
-def test_a_rebalance_goes_on_with_real_consumers(headrace: Headrace) -> None:
+def test_real_consumers_continue_after_a_forced_rebalance(headrace: Headrace) -> None:
     from confluent_kafka import Consumer
 
     topic = headrace.create_topic(partitions=2)

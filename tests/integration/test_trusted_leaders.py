@@ -1,4 +1,4 @@
-"""Who is elected has what was acknowledged, also where settings or disks changed meanwhile."""
+"""An elected leader has all acknowledged records, even after settings or disks changed."""
 
 import shutil
 from pathlib import Path
@@ -38,7 +38,7 @@ async def set_min_insync(members: Members, type_: int, name: str, value: str) ->
 
 
 async def acknowledged(members: Members, at: int, value: bytes) -> None:
-    """Tried until it is taken."""
+    """Retries until the record is accepted."""
     taken: list[bytes] = []
 
     async def once() -> bool:
@@ -55,14 +55,14 @@ async def acknowledged(members: Members, at: int, value: bytes) -> None:
 
 
 def stop_copying(members: Members, id_: int) -> None:
-    """The broker lives on, and its copies stay as they are."""
+    """The broker keeps running, and its replicas do not change."""
     fetchers = members.brokers[id_].replication._fetchers
     assert fetchers is not None
     fetchers.close()
 
 
 async def _min_insync_is_lowered(tmp_path: Path, type_: int, name: str) -> None:
-    """KIP-966 lets 2 lead, which left while nothing could be acknowledged. Then something could."""
+    """KIP-966 keeps 2 eligible: it left below the minimum. A lower minimum then allows writes."""
     async with Members(tmp_path, settings=DEFAULT_MIN | QUICK_LAG) as members:
         await create(members, [1, 2])
         assert (await produce(members, 1, b"before")).error_code == ErrorCode.NONE
@@ -84,22 +84,22 @@ async def _min_insync_is_lowered(tmp_path: Path, type_: int, name: str) -> None:
         assert values(members, 1)[-1] == b"acknowledged"
 
 
-def test_nobody_leads_without_what_a_lower_minimum_let_the_last_one_acknowledge(
+def test_a_replica_missing_records_acknowledged_under_a_lower_minimum_is_not_elected(
     tmp_path: Path,
 ) -> None:
     run(_min_insync_is_lowered(tmp_path, TOPIC, "orders"))
 
 
-def test_nobody_leads_without_what_a_lower_default_let_the_last_one_acknowledge(
+def test_a_replica_missing_records_acknowledged_under_a_lower_default_is_not_elected(
     tmp_path: Path,
 ) -> None:
     run(_min_insync_is_lowered(tmp_path, BROKER, WHOLE_CLUSTER))
 
 
-def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_another_misses(
+def test_a_leader_with_a_lower_local_minimum_does_not_acknowledge_unreplicated_records(
     tmp_path: Path,
 ) -> None:
-    """Brokers are started one after the other with a new default: leader and controller differ."""
+    """Brokers restart one by one with a new default: leader and controller differ meanwhile."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=DEFAULT_MIN) as members:
@@ -122,10 +122,10 @@ def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_anot
     run(test())
 
 
-def test_a_broker_with_an_empty_disk_does_not_lead_though_others_flush_what_they_acknowledge(
+def test_a_broker_with_an_empty_disk_is_not_elected_when_topics_flush_every_message(
     tmp_path: Path,
 ) -> None:
-    """`flush.messages=1` saves a log from a crash, not from somebody who changes the disk."""
+    """`flush.messages=1` protects a log from a crash, not from a replaced disk."""
 
     async def test() -> None:
         async with Members(tmp_path, settings=DEFAULT_MIN) as members:
@@ -146,10 +146,10 @@ def test_a_broker_with_an_empty_disk_does_not_lead_though_others_flush_what_they
     run(test())
 
 
-def test_the_last_one_in_sync_does_not_lead_with_an_empty_disk_where_others_have_a_log(
+def test_the_last_in_sync_replica_is_not_elected_with_an_empty_disk_while_others_have_logs(
     tmp_path: Path,
 ) -> None:
-    """What it alone had is lost with its disk. What the others have must not be cut away, too."""
+    """Its unreplicated records are lost with its disk. Records on other replicas must stay."""
 
     async def test() -> None:
         async with Members(tmp_path, settings={"min.insync.replicas": "1"}) as members:

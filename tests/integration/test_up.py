@@ -1,4 +1,4 @@
-"""`headrace up`: what it prints, how it stops, and what it says when it cannot start."""
+"""`headrace up`: its output, its shutdown, and its errors at start."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 def screen_of(process: subprocess.Popen[str]) -> str:
-    """What it prints until it serves."""
+    """The output until the broker serves requests."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
@@ -68,20 +68,20 @@ def one_sentence(errors: str) -> bool:
     return errors.startswith("headrace: ") and errors.count("\n") == 1
 
 
-def test_one_screen_says_where_it_listens_and_what_to_try(up: Up, tmp_path: Path) -> None:
+def test_the_start_screen_shows_the_address_and_commands_to_try(up: Up, tmp_path: Path) -> None:
     process = up("--port", "0", "--data", str(tmp_path / "data"))
     screen = screen_of(process)
     found = WELCOME.search(screen)
     assert found is not None
     assert len(screen.splitlines()) <= 24
     assert str(tmp_path / "data") in screen
-    assert screen.count(found[1]) >= 4  # every line to try has the address in it
+    assert screen.count(found[1]) >= 4  # every suggested command contains the address
     with socket.create_connection(("127.0.0.1", int(found[2])), timeout=DEADLINE_S):
         pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_stops_it_cleanly(up: Up, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_the_broker_cleanly(up: Up, tmp_path: Path, number: signal.Signals) -> None:
     process = up("--port", "0", "--data", str(tmp_path / "data"))
     port_of(process)
     process.send_signal(number)
@@ -92,8 +92,10 @@ def test_a_signal_stops_it_cleanly(up: Up, tmp_path: Path, number: signal.Signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_stops_it_at_once(up: Up, tmp_path: Path, number: signal.Signals) -> None:
-    # A stop that would take its time: the client has asked and does not read its answers.
+def test_a_second_signal_stops_the_broker_at_once(
+    up: Up, tmp_path: Path, number: signal.Signals
+) -> None:
+    # A slow stop: the client has sent requests and does not read the responses.
     process = up("--port", "0", "--data", str(tmp_path / "data"))
     with unread_answers(port_of(process)):
         process.send_signal(number)
@@ -106,7 +108,7 @@ def test_a_second_signal_stops_it_at_once(up: Up, tmp_path: Path, number: signal
 
 
 def unread_answers(port: int) -> socket.socket:
-    """A connection that asks for far more than the sockets between hold, and reads nothing."""
+    """A connection that requests more than the socket buffers hold, and reads nothing."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
@@ -119,7 +121,7 @@ def unread_answers(port: int) -> socket.socket:
         return client
 
 
-def test_ephemeral_keeps_nothing(up: Up, tmp_path: Path) -> None:
+def test_an_ephemeral_broker_keeps_no_data(up: Up, tmp_path: Path) -> None:
     before = set(tmp_path.iterdir())
     process = up("--port", "0", "--ephemeral")
     port_of(process)
@@ -130,7 +132,7 @@ def test_ephemeral_keeps_nothing(up: Up, tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == before
 
 
-def test_the_data_folder_is_the_users_by_default(
+def test_the_default_data_directory_is_the_users(
     up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
@@ -150,7 +152,7 @@ def test_a_properties_file_and_set_both_work_and_set_wins(up: Up, tmp_path: Path
     assert "node.id=7" in (tmp_path / "kept" / "meta.properties").read_text()
 
 
-def test_a_setting_without_meaning_here_is_a_warning(up: Up) -> None:
+def test_an_ignored_setting_is_a_warning(up: Up) -> None:
     process = up(
         "--port", "0", "--ephemeral", "--set", "num.network.threads=9", "--log-format=json"
     )
@@ -170,14 +172,16 @@ def test_a_setting_without_meaning_here_is_a_warning(up: Up) -> None:
         (["--host", "203.0.113.1"], ["203.0.113.1"]),
     ],
 )
-def test_what_it_cannot_do_is_one_sentence(up: Up, options: list[str], words: list[str]) -> None:
+def test_an_invalid_setting_is_reported_in_one_sentence(
+    up: Up, options: list[str], words: list[str]
+) -> None:
     code, errors = failure_of(up("--port", "0", "--ephemeral", *options))
     assert code == 1
     assert one_sentence(errors), errors
     assert all(word in errors for word in words), errors
 
 
-def test_a_port_in_use_is_one_sentence_that_names_the_way_out(up: Up) -> None:
+def test_a_port_in_use_is_reported_in_one_sentence_with_a_remedy(up: Up) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, errors = failure_of(up("--port", port, "--ephemeral"))
@@ -186,7 +190,7 @@ def test_a_port_in_use_is_one_sentence_that_names_the_way_out(up: Up) -> None:
     assert port in errors and "--port" in errors
 
 
-def test_a_data_directory_in_use_is_one_sentence(up: Up, tmp_path: Path) -> None:
+def test_a_data_directory_in_use_is_reported_in_one_sentence(up: Up, tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     port_of(up("--port", "0", "--data", data))
     code, errors = failure_of(up("--port", "0", "--data", data))
@@ -196,7 +200,7 @@ def test_a_data_directory_in_use_is_one_sentence(up: Up, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
-def test_a_data_directory_that_cannot_be_is_one_sentence(
+def test_an_invalid_data_directory_is_reported_in_one_sentence(
     up: Up, tmp_path: Path, place: str
 ) -> None:
     (tmp_path / "file").write_text("not a directory")
@@ -207,14 +211,14 @@ def test_a_data_directory_that_cannot_be_is_one_sentence(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_an_unwritable_data_directory_is_one_sentence(up: Up, tmp_path: Path) -> None:
+def test_an_unwritable_data_directory_is_reported_in_one_sentence(up: Up, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o500)
     code, errors = failure_of(up("--port", "0", "--data", str(tmp_path / "data")))
     assert code == 1
     assert one_sentence(errors), errors
 
 
-def test_damaged_metadata_is_one_sentence_that_names_the_file(up: Up, tmp_path: Path) -> None:
+def test_damaged_metadata_is_reported_in_one_sentence_with_the_file(up: Up, tmp_path: Path) -> None:
     from headrace.broker.membership.standalone import METADATA_FILE
 
     data = tmp_path / "data"
@@ -233,7 +237,7 @@ def test_a_mistake_on_the_command_line_is_a_usage_error(up: Up) -> None:
 
 
 @pytest.mark.skipif(not FULL_DISK.exists(), reason="needs /dev/full")
-def test_it_serves_even_if_nobody_can_read_the_screen(tmp_path: Path) -> None:
+def test_the_broker_serves_when_its_output_is_closed(tmp_path: Path) -> None:
     with FULL_DISK.open("w") as full, socket.create_server(("127.0.0.1", 0)) as chosen:
         port = chosen.getsockname()[1]
         chosen.close()

@@ -1,4 +1,4 @@
-"""When a test moves a broker's clock, what is due has happened when the move is over.
+"""When a test advances a broker's clock, all due work is done when the call returns.
 
 Everything is asked of the broker, at once and without waiting: that is the promise.
 """
@@ -48,7 +48,7 @@ def members(headrace: Headrace, group: str) -> int:
     return 0 if found is None else len(found.members)
 
 
-def test_records_are_kept_for_their_retention_and_then_gone(headrace: Headrace) -> None:
+def test_records_are_deleted_after_their_retention_time(headrace: Headrace) -> None:
     topic = headrace.create_topic(configs={"retention.ms": 24 * 3_600_000})
     headrace.produce(topic, "old")
     headrace.clock.advance(hours=23)
@@ -60,7 +60,7 @@ def test_records_are_kept_for_their_retention_and_then_gone(headrace: Headrace) 
     assert (record.offset, record.timestamp_ms) == (1, headrace.clock.wall_ms())
 
 
-def test_a_silent_member_of_a_classic_group_is_put_out(headrace: Headrace, wire: Wire) -> None:
+def test_a_silent_member_of_a_classic_group_is_removed(headrace: Headrace, wire: Wire) -> None:
     wait_for_coordinator(wire, "silent")
     sync(wire, "silent", *join(wire, "silent", "some"))
     headrace.clock.advance(SESSION_S - 1)
@@ -70,7 +70,7 @@ def test_a_silent_member_of_a_classic_group_is_put_out(headrace: Headrace, wire:
     assert headrace.groups()["silent"] == "Empty"
 
 
-def test_a_silent_member_of_a_consumer_group_is_put_out(headrace: Headrace, wire: Wire) -> None:
+def test_a_silent_member_of_a_consumer_group_is_removed(headrace: Headrace, wire: Wire) -> None:
     topic = headrace.create_topic()
     wait_for_coordinator(wire, "quiet")
     joined = wire.call(
@@ -91,7 +91,7 @@ def test_a_silent_member_of_a_consumer_group_is_put_out(headrace: Headrace, wire
     assert members(headrace, "quiet") == 0
 
 
-def test_a_transaction_that_is_open_for_too_long_is_aborted(headrace: Headrace, wire: Wire) -> None:
+def test_a_transaction_that_exceeds_its_timeout_is_aborted(headrace: Headrace, wire: Wire) -> None:
     topic = headrace.create_topic()
     producer = TransactionalProducer(wire).init(timeout_ms=20_000)
     assert producer.send(topic, b"never") is ErrorCode.NONE
@@ -117,7 +117,7 @@ def test_committed_offsets_of_an_empty_group_expire(headrace: Headrace) -> None:
     assert not headrace.lag("forgotten")
 
 
-def test_files_of_deleted_topics_are_removed_in_their_time(
+def test_files_of_deleted_topics_are_removed_after_the_delay(
     headrace: Headrace, broker: Broker
 ) -> None:
     headrace.produce("doomed", "x")
@@ -127,13 +127,13 @@ def test_files_of_deleted_topics_are_removed_in_their_time(
     assert not list(broker.data.glob("doomed*-delete"))
 
 
-def test_connections_do_not_grow_old_by_it(headrace: Headrace, wire: Wire) -> None:
+def test_moving_the_clock_does_not_expire_connections(headrace: Headrace, wire: Wire) -> None:
     wait_for_coordinator(wire, "any")
     headrace.clock.advance(days=30)
     wait_for_coordinator(wire, "any")
 
 
-def test_a_restarted_broker_goes_on_with_the_clock() -> None:
+def test_a_restarted_broker_keeps_the_clock() -> None:
     clock = VirtualClock(start_ms=1_000_000_000_000)
     with Broker(settings=TEST_SETTINGS, clock=clock) as broker:
         topic = broker.headrace.create_topic(configs={"retention.ms": 3_600_000})
@@ -142,7 +142,7 @@ def test_a_restarted_broker_goes_on_with_the_clock() -> None:
         clock.advance(hours=2)
         assert broker.headrace.consume(topic) == []
         broker.stop()
-        clock.advance(hours=1)  # nobody is there to notice
+        clock.advance(hours=1)  # no broker is running to notice
         assert clock.wall_ms() == 1_000_000_000_000 + 3 * 3_600_000
 
 
@@ -159,12 +159,12 @@ def test_two_brokers_can_share_a_clock() -> None:
         assert one.headrace.consume("t") == two.headrace.consume("t") == []
 
 
-def test_a_broker_on_the_machines_clock_says_so() -> None:
+def test_a_broker_on_the_system_clock_has_no_virtual_clock() -> None:
     with pytest.raises(TypeError, match="VirtualClock"):
         _ = Broker().clock
 
 
-def test_real_clients_form_groups_while_time_stands_still(headrace: Headrace) -> None:
+def test_real_clients_form_groups_with_a_stopped_clock(headrace: Headrace) -> None:
     from confluent_kafka import Consumer
 
     topic = headrace.create_topic()

@@ -96,7 +96,7 @@ FAILURES: Sequence[tuple[Sequence[Op], int, Reason]] = [
 ]
 
 
-def test_refusals_name_the_operation_and_change_nothing(clients: Clients) -> None:
+def test_errors_name_the_operation_and_change_nothing(clients: Clients) -> None:
     async def test() -> None:
         client = await clients.start()
         await client.multi([Create("/a", b"1"), Create("/a/b"), Create("/ephemeral", b"", True)])
@@ -112,7 +112,9 @@ def test_refusals_name_the_operation_and_change_nothing(clients: Clients) -> Non
     clients.run(test())
 
 
-def test_versions_and_transaction_ids_tell_lives_and_changes_apart(clients: Clients) -> None:
+def test_versions_and_transaction_ids_distinguish_incarnations_and_changes(
+    clients: Clients,
+) -> None:
     async def test() -> None:
         client = await clients.start()
         await client.multi([Create("/a", b"1"), Create("/b", b"1", True)])
@@ -136,7 +138,7 @@ def test_versions_and_transaction_ids_tell_lives_and_changes_apart(clients: Clie
     clients.run(test())
 
 
-def test_watches_are_called_once_for_what_they_watch(clients: Clients) -> None:
+def test_each_watch_fires_once_for_its_znode(clients: Clients) -> None:
     async def test() -> None:
         client, other = await clients.start(), await clients.start()
         await client.multi([Create("/a"), Create("/a/b")])
@@ -159,7 +161,7 @@ def test_watches_are_called_once_for_what_they_watch(clients: Clients) -> None:
         await expect("data of a")
         await other.multi([SetData("/a", b"2"), Create("/new")])  # the first was watched once
         await expect("birth of new")
-        await other.multi([Delete("/a/b"), Create("/a/b")])  # looks as before, and is not
+        await other.multi([Delete("/a/b"), Create("/a/b")])  # looks the same but is a new znode
         await expect("children of a")
         await other.multi([Create("/later")])
         await expect("birth of later")
@@ -171,7 +173,7 @@ def test_watches_are_called_once_for_what_they_watch(clients: Clients) -> None:
     clients.run(test())
 
 
-def test_a_closed_session_takes_its_ephemerals_along(clients: Clients) -> None:
+def test_a_closed_session_deletes_its_ephemeral_znodes(clients: Clients) -> None:
     async def test() -> None:
         client, other = await clients.start(), await clients.start()
         states: list[SessionState] = []

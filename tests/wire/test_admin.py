@@ -71,7 +71,7 @@ def test_producers_of_a_partition_are_described(wire: Wire, topic: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_log_dirs_tell_sizes(wire: Wire, topic: str, version: int) -> None:
+def test_log_dirs_include_sizes(wire: Wire, topic: str, version: int) -> None:
     sent = batch(b"x" * 5000)
     produce(wire, topic, sent)
     asked = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=topic, partitions=[0])])
@@ -96,7 +96,7 @@ def test_the_cluster_has_one_node_and_a_controller(wire: Wire) -> None:
     assert answer.cluster_authorized_operations > 0
 
 
-def test_a_cluster_seen_from_a_controller_is_not_served_here(wire: Wire) -> None:
+def test_describe_cluster_for_controllers_is_rejected(wire: Wire) -> None:
     answer = wire.call(DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
     assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert answer.error_message is not None and "type CONTROLLER" in answer.error_message
@@ -120,7 +120,7 @@ def test_an_unknown_feature_cannot_be_updated(wire: Wire) -> None:
         assert ErrorCode.INVALID_UPDATE_VERSION in codes
 
 
-def test_a_level_that_is_not_supported_is_refused(wire: Wire) -> None:
+def test_an_unsupported_feature_level_is_rejected(wire: Wire) -> None:
     update = FeatureUpdateKey(feature="transaction.version", max_version_level=99)
     answer = wire.call(
         UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update], validate_only=True),
@@ -152,7 +152,7 @@ def configs(
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_configs_tell_source_type_and_documentation(
+def test_configs_include_source_type_and_documentation(
     wire: Wire, make_topic: MakeTopic, version: int
 ) -> None:
     topic = make_topic(1, {"retention.ms": 1234})
@@ -178,7 +178,7 @@ def test_configs_tell_source_type_and_documentation(
         assert found["retention.ms"].documentation
 
 
-def test_no_secret_is_told(wire: Wire) -> None:
+def test_secrets_are_not_returned(wire: Wire) -> None:
     node = wire.call(MetadataRequest(topics=[]), MetadataResponse, 12).brokers[0].node_id
     _, found = configs(wire, str(node), kind=BROKER)
     for name, config in found.items():
@@ -187,7 +187,7 @@ def test_no_secret_is_told(wire: Wire) -> None:
             assert config.value is None, name
 
 
-def test_unknown_resources_are_refused(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_unknown_resources_are_rejected(wire: Wire, new_name: Callable[[], str]) -> None:
     assert configs(wire, new_name())[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert configs(wire, "not a name")[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert configs(wire, "")[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -217,12 +217,12 @@ def test_an_alteration_is_all_or_nothing(wire: Wire, topic: str) -> None:
     assert configs(wire, topic, "retention.ms")[1]["retention.ms"].value == "604800000"
 
 
-def test_a_checked_alteration_changes_nothing(wire: Wire, topic: str) -> None:
+def test_validate_only_changes_nothing(wire: Wire, topic: str) -> None:
     assert alter(wire, topic, ("retention.ms", SET, "5"), check=True) == 0
     assert configs(wire, topic, "retention.ms")[1]["retention.ms"].value == "604800000"
 
 
-def test_operations_that_make_no_sense_are_refused(wire: Wire, topic: str) -> None:
+def test_invalid_operations_are_rejected(wire: Wire, topic: str) -> None:
     assert alter(wire, topic, ("retention.ms", APPEND, "5")) == ErrorCode.INVALID_CONFIG
     assert alter(wire, topic, ("retention.ms", SET, None)) == ErrorCode.INVALID_REQUEST
     assert alter(wire, topic, ("retention.ms", 9, "5")) != 0
@@ -233,7 +233,7 @@ def test_operations_that_make_no_sense_are_refused(wire: Wire, topic: str) -> No
     )
 
 
-def test_the_old_alteration_replaces_everything(wire: Wire, make_topic: MakeTopic) -> None:
+def test_alter_configs_replaces_all_values(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic(1, {"retention.ms": 1234, "flush.ms": 99})
     resource = AlterConfigsResource(
         resource_type=TOPIC,

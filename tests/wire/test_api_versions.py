@@ -1,4 +1,4 @@
-"""ApiVersions and the versions of everything else: what is advertised, served and refused."""
+"""ApiVersions and all API versions: advertised, served and rejected."""
 
 import struct
 
@@ -46,15 +46,13 @@ def test_an_unknown_version_is_answered_in_version_0(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("ok", "-1-"), ("ok", "")])
-def test_a_client_name_that_is_no_name_is_an_invalid_request(
-    wire: Wire, name: str, version: str
-) -> None:
+def test_an_invalid_client_name_is_an_invalid_request(wire: Wire, name: str, version: str) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     answer = wire.call(request, ApiVersionsResponse, 3)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_the_finalized_features_are_told(wire: Wire) -> None:
+def test_finalized_features_are_returned(wire: Wire) -> None:
     answer = wire.call(client(), ApiVersionsResponse, 4)
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     supported = {feature.name for feature in answer.supported_features}
@@ -65,7 +63,7 @@ def test_the_finalized_features_are_told(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_produce_0_to_2_are_advertised_but_refused(wire: Wire, topic: str, version: int) -> None:
+def test_produce_0_to_2_are_advertised_but_rejected(wire: Wire, topic: str, version: int) -> None:
     acks, timeout_ms = -1, 5000
     records = batch(b"a")
     body = struct.pack(">hii", acks, timeout_ms, 1)
@@ -77,16 +75,16 @@ def test_produce_0_to_2_are_advertised_but_refused(wire: Wire, topic: str, versi
 
 
 @pytest.mark.parametrize("key", sorted(HANDLERS))
-def test_a_version_outside_the_range_ends_the_connection(wire: Wire, key: ApiKey) -> None:
+def test_an_unsupported_version_closes_the_connection(wire: Wire, key: ApiKey) -> None:
     if key is ApiKey.API_VERSIONS:
         pytest.skip("answered in version 0")
-    # What follows the header does not matter: the version cannot be read.
+    # The body does not matter: the broker cannot read this version.
     wire.send_bytes(frame(struct.pack(">hhih", key, APIS[key].max_version + 1, 1, -1) + b"\0\0"))
     assert wire.ends()
 
 
 @pytest.mark.parametrize("key", [-1, 4, 5, 6, 7, 58, 999, 0x7FFF])
-def test_a_key_that_is_not_served_ends_the_connection(wire: Wire, key: int) -> None:
+def test_an_unsupported_api_key_closes_the_connection(wire: Wire, key: int) -> None:
     wire.send_bytes(frame(struct.pack(">hhih", key, 0, 1, -1)))
     assert wire.ends()
 
@@ -101,7 +99,7 @@ def test_requests_on_one_connection_are_answered_in_order(wire: Wire) -> None:
     assert got == list(range(200))
 
 
-def test_a_client_id_may_be_null_empty_or_strange(wire: Wire) -> None:
+def test_a_client_id_can_be_null_empty_or_unusual(wire: Wire) -> None:
     for client_id in (None, "", "ünï\u2028 \x00", "x" * 30_000):
         wire.send_bytes(request_frame(client(), 3, correlation_id=5, client_id=client_id))
         assert wire.receive(API_VERSIONS, 3)[0] == 5

@@ -51,7 +51,7 @@ def group(wire: Wire, new_name: NewName) -> str:
 
 
 def wait_until_coordinated(wire: Wire, group: str) -> None:
-    """Until the internal topic is there and the group's part of it is loaded."""
+    """Waits until the internal topic exists and the group's partition is loaded."""
 
     def found() -> bool:
         answer = wire.call(
@@ -82,7 +82,7 @@ def join_request(
 
 
 def join(wire: Wire, group: str, member_id: str = "", *, version: int = 9) -> JoinGroupResponse:
-    """Joins, with the id that the broker gives if it gives one first."""
+    """Joins, with the member id from the broker if the broker returns one first."""
     answer = wire.call(join_request(group, member_id), JoinGroupResponse, version)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         answer = wire.call(join_request(group, answer.member_id), JoinGroupResponse, version)
@@ -118,7 +118,9 @@ def heartbeat(
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_one_member_lives_its_life_in_every_version(wire: Wire, group: str, version: int) -> None:
+def test_one_member_joins_heartbeats_and_leaves_in_every_version(
+    wire: Wire, group: str, version: int
+) -> None:
     joined = join(wire, group, version=version)
     assert joined.error_code == ErrorCode.NONE
     assert joined.generation_id == 1
@@ -144,7 +146,7 @@ def test_one_member_lives_its_life_in_every_version(wire: Wire, group: str, vers
     assert gone is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_two_members_share_and_a_third_moves_everybody(
+def test_two_members_share_partitions_and_a_third_triggers_a_rebalance(
     wire: Wire, connect: Callable[[], Wire], group: str
 ) -> None:
     first = join(wire, group)
@@ -172,7 +174,7 @@ def test_two_members_share_and_a_third_moves_everybody(
     assert synced.assignment == b"2"
 
 
-def test_a_static_member_takes_its_old_place(
+def test_a_static_member_resumes_its_membership(
     wire: Wire, connect: Callable[[], Wire], group: str
 ) -> None:
     first = wire.call(join_request(group, instance_id="a"), JoinGroupResponse, 9)
@@ -193,7 +195,7 @@ def test_a_static_member_takes_its_old_place(
     assert left.members[0].group_instance_id == "a"
 
 
-def test_requests_for_a_group_without_a_name_are_refused(wire: Wire, group: str) -> None:
+def test_requests_with_an_empty_group_id_are_rejected(wire: Wire, group: str) -> None:
     invalid = ErrorCode.INVALID_GROUP_ID
     assert wire.call(join_request(""), JoinGroupResponse).error_code == invalid
     synced = wire.call(
@@ -204,7 +206,7 @@ def test_requests_for_a_group_without_a_name_are_refused(wire: Wire, group: str)
     assert wire.call(LeaveGroupRequest(), LeaveGroupResponse).error_code == invalid
 
 
-def test_requests_for_a_group_that_is_not_there_are_refused(wire: Wire, group: str) -> None:
+def test_requests_for_a_missing_group_are_rejected(wire: Wire, group: str) -> None:
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     joined = wire.call(join_request(group, "who"), JoinGroupResponse)
     assert (joined.error_code, joined.member_id) == (unknown, "who")
@@ -219,7 +221,7 @@ def test_requests_for_a_group_that_is_not_there_are_refused(wire: Wire, group: s
     assert one.error_code == unknown
 
 
-def test_a_newest_sync_must_name_the_protocol(wire: Wire, group: str) -> None:
+def test_the_newest_sync_version_requires_the_protocol(wire: Wire, group: str) -> None:
     joined = join(wire, group)
     request = SyncGroupRequest(
         group_id=group, generation_id=joined.generation_id, member_id=joined.member_id
@@ -228,14 +230,14 @@ def test_a_newest_sync_must_name_the_protocol(wire: Wire, group: str) -> None:
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_member_that_agrees_with_nobody_is_refused(wire: Wire, group: str) -> None:
+def test_a_member_without_a_common_protocol_is_rejected(wire: Wire, group: str) -> None:
     join(wire, group)
     refused = wire.call(join_request(group, name="sticky"), JoinGroupResponse)
     assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
-def test_a_session_timeout_outside_the_bounds_is_refused(
+def test_an_out_of_bounds_session_timeout_is_rejected(
     wire: Wire, group: str, session_ms: int
 ) -> None:
     request = join_request(group)
@@ -244,7 +246,7 @@ def test_a_session_timeout_outside_the_bounds_is_refused(
     assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_a_client_that_goes_while_it_waits_does_not_stop_the_group(
+def test_a_client_that_disconnects_while_joining_does_not_block_the_group(
     wire: Wire, connect: Callable[[], Wire], group: str
 ) -> None:
     first = join(wire, group)
@@ -260,7 +262,7 @@ def test_a_client_that_goes_while_it_waits_does_not_stop_the_group(
     assert join(wire, group, first.member_id).generation_id == 2
 
 
-def test_a_group_is_still_there_after_a_restart_and_nobody_need_join_again(
+def test_a_group_survives_a_restart_without_a_rejoin(
     new_name: NewName,
 ) -> None:
     if REFERENCE:
@@ -278,7 +280,7 @@ def test_a_group_is_still_there_after_a_restart_and_nobody_need_join_again(
             assert sync(wire, group, joined).assignment == b"mine"
 
 
-def test_a_broker_that_stops_lets_those_who_wait_go(new_name: NewName) -> None:
+def test_a_stopping_broker_releases_waiting_members(new_name: NewName) -> None:
     if REFERENCE:
         pytest.skip("stops the broker")
     group = new_name()

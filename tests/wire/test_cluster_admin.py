@@ -1,4 +1,4 @@
-"""Requests of cluster kind as they go over the wire: what three brokers answer."""
+"""Cluster requests over the wire, answered by three brokers."""
 
 from collections.abc import Iterator
 
@@ -102,7 +102,7 @@ def partition_of(wire: Wire, topic: str) -> MetadataResponsePartition:
     return wire.call(asked, MetadataResponse).topics[0].partitions[0]
 
 
-def test_a_partition_that_one_request_moves_twice_ends_up_where_it_was_sent_last(
+def test_the_last_move_of_a_partition_in_one_request_applies(
     wire: Wire,
 ) -> None:
     place(wire, "twice", 3)
@@ -132,7 +132,7 @@ def test_every_topic_of_a_reassignment_is_answered(wire: Wire) -> None:
     ]
 
 
-def test_every_partition_of_an_election_is_answered_where_it_was_asked_for(wire: Wire) -> None:
+def test_every_partition_of_an_election_has_a_result_in_request_order(wire: Wire) -> None:
     place(wire, "elected", 1)
     places = (("elected", [0]), ("nowhere", []), ("elected", [7, 0]))
     asked = [ElectLeadersTopicPartitions(topic=name, partitions=each) for name, each in places]
@@ -143,7 +143,7 @@ def test_every_partition_of_an_election_is_answered_where_it_was_asked_for(wire:
     ] == list(places)
 
 
-def test_an_election_of_a_kind_that_nobody_knows_is_refused_for_each_partition(
+def test_an_unknown_election_type_is_rejected_for_each_partition(
     wire: Wire,
 ) -> None:
     asked = ElectLeadersTopicPartitions(topic="any", partitions=[0, 1])
@@ -158,7 +158,7 @@ def test_an_election_of_a_kind_that_nobody_knows_is_refused_for_each_partition(
     assert topic.partition_result[0].error_message == "Unknown election type 2"
 
 
-def test_a_follower_describes_the_producers_that_it_knows_of(cluster: Cluster, wire: Wire) -> None:
+def test_a_follower_describes_its_known_producers(cluster: Cluster, wire: Wire) -> None:
     """kafka-transactions describe-producers --broker-id asks a replica that does not lead."""
     place(wire, "followed", 1, 2)
     sent = produce(
@@ -187,10 +187,10 @@ def coordinator_of(wire: Wire, group: str) -> int:
     return wait_for(found, "the group has a coordinator")
 
 
-def test_offsets_of_a_transaction_are_sent_on_by_whoever_is_not_the_groups_coordinator(
+def test_transactional_offsets_sent_to_another_broker_return_not_coordinator(
     cluster: Cluster, wire: Wire
 ) -> None:
-    """It asked the transaction's coordinator first, whose no may be final for the producer."""
+    """This check comes first: the transaction coordinator's error may be fatal to the producer."""
     place(wire, "moved", 1)
     wrong = coordinator_of(wire, "g") % 3 + 1
     commit = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
@@ -205,8 +205,8 @@ def test_offsets_of_a_transaction_are_sent_on_by_whoever_is_not_the_groups_coord
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_member_of_a_share_group_is_told_who_leads_instead(cluster: Cluster, wire: Wire) -> None:
-    """The field is never absent: 0 said that broker 0 leads in epoch 0."""
+def test_a_share_fetch_from_a_follower_returns_the_leader(cluster: Cluster, wire: Wire) -> None:
+    """The field is never absent: a default of 0 would mean broker 0 in epoch 0."""
     place(wire, "shared", 1)
     topic_id = topic_id_of(wire, "shared")
     member = "AAAAAAAAAAAAAAAAAAAAEQ"

@@ -75,13 +75,13 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def wire(bootstrap: str) -> Iterator[Wire]:
-    """More patient than usual: the first of these requests makes the broker import a lot."""
+    """Uses a longer timeout: the first request makes the broker import many modules."""
     with Wire(bootstrap, timeout_s=DEADLINE_S) as connection:
         yield connection
 
 
 class Member:
-    """A member that sends what a test says, and remembers what it was told."""
+    """A member that sends the given fields and records the responses."""
 
     def __init__(self, wire: Wire, group: str, member_id: str) -> None:
         self.wire = wire
@@ -117,7 +117,7 @@ class Member:
         return self.beat(**(options | fields))  # type: ignore[arg-type]
 
     def report(self) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat that tells what the member owns: all that it was last told."""
+        """A heartbeat that reports the last received assignment as owned."""
         return self.beat(
             topic_partitions=[
                 ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=id_, partitions=numbers)
@@ -159,7 +159,7 @@ class Member:
 
 @pytest.fixture
 def group(wire: Wire, new_name: NewName) -> str:
-    """A name whose coordinator is there and loaded."""
+    """A group id whose coordinator is available and loaded."""
     name = new_name()
 
     def found() -> bool:
@@ -185,7 +185,7 @@ def member(wire: Wire, group: str) -> Enter:
 
 
 def settle(*members: Member, until: Callable[[], bool]) -> None:
-    """Members report what they own until the condition is true."""
+    """Members report their partitions until the condition is true."""
 
     def reported() -> bool:
         for one in members:
@@ -196,7 +196,7 @@ def settle(*members: Member, until: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_one_member_lives_its_life_in_every_version(
+def test_one_member_joins_heartbeats_and_leaves_in_every_version(
     member: Enter, make_topic: MakeTopic, version: int
 ) -> None:
     one = member("" if version == 0 else "m")
@@ -215,9 +215,7 @@ def test_one_member_lives_its_life_in_every_version(
     assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_two_members_share_a_topic_and_never_the_same_partition(
-    member: Enter, make_topic: MakeTopic
-) -> None:
+def test_two_members_never_own_the_same_partition(member: Enter, make_topic: MakeTopic) -> None:
     topic = make_topic(4)
     first, second = member("first"), member("second")
     first.join(topic)
@@ -272,7 +270,7 @@ def test_a_pattern_is_matched_by_the_broker(member: Enter, make_topic: MakeTopic
         ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND, "not found"),
     ],
 )
-def test_refusals_say_why(
+def test_errors_include_the_reason(
     member: Enter, fields: Mapping[str, object], code: ErrorCode, words: str
 ) -> None:
     answer = member("m").join("t", **fields)
@@ -287,7 +285,7 @@ def test_members_are_fenced_by_their_epochs(member: Enter, make_topic: MakeTopic
     assert one.beat(member_id="x").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_comes_back_to_what_it_had(member: Enter, make_topic: MakeTopic) -> None:
+def test_a_static_member_returns_to_its_assignment(member: Enter, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     old, new = member("old"), member("new")
     old.join(topic, instance_id="i")
@@ -349,7 +347,7 @@ def test_a_group_is_listed_with_its_type(
     assert (described.error_code, described.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
 
 
-def test_a_group_may_have_its_own_heartbeat_interval(
+def test_a_group_can_override_its_heartbeat_interval(
     wire: Wire, group: str, member: Enter, make_topic: MakeTopic
 ) -> None:
     one = member("m")
@@ -369,7 +367,7 @@ def test_a_group_may_have_its_own_heartbeat_interval(
     wait_for(lambda: one.beat().heartbeat_interval_ms == 900, "the interval has changed")
 
 
-def test_a_broker_that_does_not_offer_the_protocol_says_so() -> None:
+def test_a_broker_without_the_protocol_returns_unsupported_version() -> None:
     if REFERENCE:
         pytest.skip("needs a Headrace broker of its own")
     with (
@@ -383,7 +381,7 @@ def test_a_broker_that_does_not_offer_the_protocol_says_so() -> None:
         assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_members_go_on_after_a_restart_of_the_broker(new_name: NewName) -> None:
+def test_members_continue_after_a_broker_restart(new_name: NewName) -> None:
     if REFERENCE:
         pytest.skip("needs a Headrace broker of its own")
     group = new_name()

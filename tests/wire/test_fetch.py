@@ -51,7 +51,7 @@ NO_ID = bytes(16)
 
 
 @pytest.mark.parametrize("version", range(FETCH.min_version, FETCH.max_version + 1))
-def test_every_version_reads_what_was_produced(wire: Wire, topic: str, version: int) -> None:
+def test_every_version_reads_produced_records(wire: Wire, topic: str, version: int) -> None:
     produce(wire, topic, batch(b"a", b"b"))
     topic_id = topic_id_of(wire, topic) if version > FETCH_BY_NAME else NO_ID
     data = fetch(wire, fetch_request(topic, topic_id=topic_id), version)
@@ -59,16 +59,14 @@ def test_every_version_reads_what_was_produced(wire: Wire, topic: str, version: 
     assert values_of(data.records) == [b"a", b"b"]
 
 
-def test_an_offset_inside_a_batch_gets_the_whole_batch(wire: Wire, topic: str) -> None:
+def test_an_offset_inside_a_batch_returns_the_whole_batch(wire: Wire, topic: str) -> None:
     produce(wire, topic, batch(b"a", b"b", b"c"))
     produce(wire, topic, batch(b"d"))
     assert values_of(fetch(wire, fetch_request(topic, 1)).records) == [b"a", b"b", b"c", b"d"]
     assert values_of(fetch(wire, fetch_request(topic, 3)).records) == [b"d"]
 
 
-def test_the_end_of_the_log_is_empty_and_what_lies_beyond_is_out_of_range(
-    wire: Wire, topic: str
-) -> None:
+def test_a_fetch_at_the_log_end_is_empty_and_beyond_it_out_of_range(wire: Wire, topic: str) -> None:
     produce(wire, topic, batch(b"a"))
     end = fetch(wire, fetch_request(topic, 1))
     assert (end.error_code, end.high_watermark, bytes(end.records or b"")) == (0, 1, b"")
@@ -95,7 +93,7 @@ def test_deleted_records_are_out_of_range(wire: Wire, topic: str) -> None:
     assert (data.log_start_offset, values_of(data.records)) == (2, [b"c"])
 
 
-def test_partition_max_bytes_bounds_the_answer_but_never_below_one_batch(
+def test_partition_max_bytes_limits_the_response_to_at_least_one_batch(
     wire: Wire, topic: str
 ) -> None:
     for _ in range(4):
@@ -103,12 +101,12 @@ def test_partition_max_bytes_bounds_the_answer_but_never_below_one_batch(
     some = fetch(wire, fetch_request(topic, partition_max_bytes=2500)).records
     assert len(whole_batches(some)) == 2
     assert len(bytes(some or b"")) <= 2500
-    # KIP-74: a batch larger than every limit is sent all the same, or nobody gets past it.
+    # KIP-74: a batch above every limit is still sent, otherwise no consumer could pass it.
     one = fetch(wire, fetch_request(topic, partition_max_bytes=10, max_bytes=10))
     assert len(whole_batches(one.records)) == 1
 
 
-def test_max_bytes_bounds_all_partitions_together(wire: Wire, make_topic: MakeTopic) -> None:
+def test_max_bytes_limits_all_partitions_together(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic(3)
     for partition in range(3):
         produce(wire, topic, batch(b"x" * 1000), partition=partition)
@@ -131,7 +129,7 @@ def test_a_fetch_without_data_waits_for_max_wait(wire: Wire, topic: str) -> None
     assert 0.25 <= time.monotonic() - began < 3
 
 
-def test_a_waiting_fetch_is_answered_by_the_next_append(
+def test_a_waiting_fetch_is_completed_by_the_next_append(
     wire: Wire, connect: Callable[[], Wire], topic: str
 ) -> None:
     other = connect()
@@ -144,7 +142,7 @@ def test_a_waiting_fetch_is_answered_by_the_next_append(
     assert time.monotonic() - began < 4
 
 
-def test_min_bytes_holds_a_fetch_back_until_enough_is_there(
+def test_min_bytes_delays_a_fetch_until_enough_data_is_available(
     wire: Wire, connect: Callable[[], Wire], topic: str
 ) -> None:
     other = connect()
@@ -158,14 +156,14 @@ def test_min_bytes_holds_a_fetch_back_until_enough_is_there(
     assert len(whole_batches(data.records)) == 3
 
 
-def test_an_error_is_told_at_once(wire: Wire, topic: str) -> None:
+def test_an_error_is_returned_at_once(wire: Wire, topic: str) -> None:
     began = time.monotonic()
     wrong = fetch(wire, fetch_request(topic, 99, max_wait_ms=5000))
     assert wrong.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert time.monotonic() - began < 2.5
 
 
-def test_unknown_topics_partitions_and_ids_are_named(
+def test_unknown_topics_partitions_and_ids_return_errors(
     wire: Wire, topic: str, new_name: Callable[[], str]
 ) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -182,7 +180,7 @@ def test_leader_epochs_fence_old_and_future_readers(wire: Wire, topic: str) -> N
     assert future.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_reader_that_has_diverged_is_told_where(wire: Wire, topic: str) -> None:
+def test_a_diverging_fetch_returns_the_divergence_point(wire: Wire, topic: str) -> None:
     produce(wire, topic, batch(b"a", b"b"))
     data = fetch(wire, fetch_request(topic, 2, last_fetched_epoch=0))
     assert data.diverging_epoch.epoch == -1  # epoch 0 ends at 2: no divergence
@@ -190,7 +188,7 @@ def test_a_reader_that_has_diverged_is_told_where(wire: Wire, topic: str) -> Non
     assert ahead.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_the_end_of_an_epoch_can_be_asked(wire: Wire, topic: str) -> None:
+def test_the_end_offset_of_an_epoch_can_be_requested(wire: Wire, topic: str) -> None:
     produce(wire, topic, batch(b"a", b"b", b"c"))
 
     def ask(epoch: int, current: int = -1, partition: int = 0) -> tuple[int, int, int]:
@@ -217,7 +215,7 @@ def test_the_end_of_an_epoch_can_be_asked(wire: Wire, topic: str) -> None:
     assert ask(0, partition=9)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_read_committed_reads_what_is_stable(wire: Wire, topic: str) -> None:
+def test_read_committed_reads_to_the_last_stable_offset(wire: Wire, topic: str) -> None:
     produce(wire, topic, batch(b"a"))
     data = fetch(wire, fetch_request(topic, isolation_level=READ_COMMITTED))
     assert values_of(data.records) == [b"a"]
@@ -226,7 +224,7 @@ def test_read_committed_reads_what_is_stable(wire: Wire, topic: str) -> None:
     assert uncommitted.aborted_transactions is None
 
 
-def test_a_followers_fetch_is_refused(wire: Wire, topic: str) -> None:
+def test_a_follower_fetch_is_rejected(wire: Wire, topic: str) -> None:
     request = fetch_request(topic)
     request.replica_id = 77
     data = fetch(wire, request)
@@ -239,7 +237,7 @@ def test_a_followers_fetch_is_refused(wire: Wire, topic: str) -> None:
 # --- sessions (KIP-227) -----------------------------------------------------------------------
 
 
-def test_a_session_tells_only_news(wire: Wire, make_topic: MakeTopic) -> None:
+def test_a_session_returns_only_changed_partitions(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     full = _request(topic, {0: 0, 1: 0}, session_epoch=0)
     opened = wire.call(full, FetchResponse, FETCH_BY_NAME)
@@ -254,7 +252,7 @@ def test_a_session_tells_only_news(wire: Wire, make_topic: MakeTopic) -> None:
     assert _partitions(news) == {1}
     assert values_of(news.responses[0].partitions[0].records) == [b"a"]
 
-    # The reader moves on; the other partition stays as it was.
+    # The consumer advances; the other partition is unchanged.
     moved = _request(topic, {1: 1}, session_id=opened.session_id, session_epoch=3)
     assert _partitions(wire.call(moved, FetchResponse, FETCH_BY_NAME)) <= {1}
     produce(wire, topic, batch(b"b"), partition=0)
@@ -262,7 +260,7 @@ def test_a_session_tells_only_news(wire: Wire, make_topic: MakeTopic) -> None:
     assert _partitions(last) == {0}
 
 
-def test_a_session_forgets_partitions(wire: Wire, make_topic: MakeTopic) -> None:
+def test_partitions_can_be_removed_from_a_session(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     opened = wire.call(_request(topic, {0: 0, 1: 0}, session_epoch=0), FetchResponse, FETCH_BY_NAME)
     request = _next(opened.session_id, 1)
@@ -274,7 +272,7 @@ def test_a_session_forgets_partitions(wire: Wire, make_topic: MakeTopic) -> None
     assert _partitions(news) == {1}
 
 
-def test_a_wrong_session_epoch_is_refused(wire: Wire, topic: str) -> None:
+def test_an_invalid_session_epoch_is_rejected(wire: Wire, topic: str) -> None:
     opened = wire.call(_request(topic, {0: 0}, session_epoch=0), FetchResponse, FETCH_BY_NAME)
     wrong = wire.call(_next(opened.session_id, 5), FetchResponse, FETCH_BY_NAME)
     assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -295,7 +293,7 @@ def test_a_session_can_be_closed(wire: Wire, topic: str) -> None:
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_by_id_tells_when_its_topic_is_gone(
+def test_a_session_by_topic_id_reports_a_deleted_topic(
     wire: Wire, topic: str, connect: Callable[[], Wire]
 ) -> None:
     topic_id = topic_id_of(wire, topic)
@@ -312,7 +310,7 @@ def test_a_session_by_id_tells_when_its_topic_is_gone(
         epoch += 1
         answer = wire.call(_next(opened.session_id, epoch), FetchResponse, FETCH.max_version)
         errors = {data.error_code for told in answer.responses for data in told.partitions}
-        # Apache Kafka has resolved the name when the session began and says the former.
+        # Apache Kafka resolves the name at the start of the session and returns the former.
         return bool(errors & {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
     wait_for(told, "the session reports the lost topic")

@@ -28,7 +28,7 @@ NOT_REQUESTED = -(2**31)
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """Of its own: a group here forms at once, and no other test's groups are listed."""
+    """A separate broker: groups form at once, and no other test's groups are listed."""
     with serving(AT_ONCE) as servers:
         yield servers
 
@@ -142,7 +142,7 @@ def test_groups_without_members_are_deleted(
     assert simple not in groups
 
 
-def test_a_group_that_everyone_left_can_be_deleted(wire: Wire, group: str) -> None:
+def test_a_group_without_remaining_members_can_be_deleted(wire: Wire, group: str) -> None:
     (described,) = wire.call(DescribeGroupsRequest(groups=[group]), DescribeGroupsResponse).groups
     leave(wire, group, described.members[0].member_id)
     assert listed(wire)[group][1] == "Empty"

@@ -52,25 +52,27 @@ def ask(
 
 @pytest.fixture
 def filled(wire: Wire, topic: str) -> str:
-    """Four batches; the largest timestamp stands in the third."""
+    """Four batches; the largest timestamp is in the third."""
     for delta in (0, 1000, 5000, 2000):
         produce(wire, topic, batch(b"a", b"b", timestamp=BASE_MS + delta))
     return topic
 
 
 @pytest.mark.parametrize("version", range(LIST_OFFSETS.min_version, LIST_OFFSETS.max_version + 1))
-def test_every_version_knows_the_ends(wire: Wire, filled: str, version: int) -> None:
+def test_every_version_returns_earliest_and_latest_offsets(
+    wire: Wire, filled: str, version: int
+) -> None:
     assert ask(wire, filled, LATEST, version=version) == (0, -1, 8)
     assert ask(wire, filled, EARLIEST, version=version) == (0, -1, 0)
     assert ask(wire, filled, BASE_MS + 1, version=version) == (0, BASE_MS + 1000, 2)
 
 
-def test_a_log_that_nobody_has_used_yet_has_its_ends(wire: Wire, topic: str) -> None:
+def test_an_unused_log_has_earliest_and_latest_offsets(wire: Wire, topic: str) -> None:
     assert ask(wire, topic, LATEST) == (0, -1, 0)
     assert ask(wire, topic, EARLIEST) == (0, -1, 0)
 
 
-def test_a_time_finds_the_first_record_at_or_after_it(wire: Wire, filled: str) -> None:
+def test_a_timestamp_finds_the_first_record_at_or_after_it(wire: Wire, filled: str) -> None:
     assert ask(wire, filled, 0) == (0, BASE_MS, 0)
     assert ask(wire, filled, BASE_MS) == (0, BASE_MS, 0)
     assert ask(wire, filled, BASE_MS + 1000) == (0, BASE_MS + 1000, 2)
@@ -82,13 +84,13 @@ def test_the_largest_timestamp_has_an_offset(wire: Wire, filled: str) -> None:
     assert ask(wire, filled, MAX_TIMESTAMP) == (0, BASE_MS + 5000, 4)
 
 
-def test_without_tiers_the_local_log_is_the_whole_log(wire: Wire, filled: str) -> None:
+def test_without_tiered_storage_the_local_log_is_the_whole_log(wire: Wire, filled: str) -> None:
     assert ask(wire, filled, EARLIEST_LOCAL) == (0, -1, 0)
     assert ask(wire, filled, LATEST_TIERED) == (0, -1, -1)
     assert ask(wire, filled, PENDING_UPLOAD) == (0, -1, -1)
 
 
-def test_an_empty_log_has_ends_but_no_times(wire: Wire, topic: str) -> None:
+def test_an_empty_log_has_offsets_but_no_timestamps(wire: Wire, topic: str) -> None:
     assert ask(wire, topic, LATEST) == (0, -1, 0)
     assert ask(wire, topic, EARLIEST) == (0, -1, 0)
     assert ask(wire, topic, MAX_TIMESTAMP) == (0, -1, -1)
@@ -99,25 +101,25 @@ def test_an_empty_log_has_ends_but_no_times(wire: Wire, topic: str) -> None:
     ("timestamp", "since"),
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (PENDING_UPLOAD, 11)],
 )
-def test_a_special_timestamp_is_refused_before_its_version(
+def test_a_special_timestamp_is_rejected_before_its_version(
     wire: Wire, filled: str, timestamp: int, since: int
 ) -> None:
     assert ask(wire, filled, timestamp, version=since - 1)[0] == ErrorCode.UNSUPPORTED_VERSION
     assert ask(wire, filled, timestamp, version=since)[0] == 0
 
 
-def test_a_negative_time_that_nobody_defined_is_refused(wire: Wire, filled: str) -> None:
+def test_an_undefined_negative_timestamp_is_rejected(wire: Wire, filled: str) -> None:
     assert ask(wire, filled, -99)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_unknown_partitions_and_future_epochs_are_refused(wire: Wire, filled: str) -> None:
+def test_unknown_partitions_and_future_epochs_are_rejected(wire: Wire, filled: str) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(wire, filled, LATEST, partition=5)[0] == unknown
     assert ask(wire, filled + "-not", LATEST)[0] == unknown
     assert ask(wire, filled, LATEST, leader_epoch=9)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_partition_asked_twice_is_an_invalid_request(wire: Wire, filled: str) -> None:
+def test_a_duplicate_partition_is_an_invalid_request(wire: Wire, filled: str) -> None:
     twice = [ListOffsetsPartition(partition_index=0, timestamp=LATEST) for _ in range(2)]
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=filled, partitions=twice)]
@@ -126,7 +128,7 @@ def test_a_partition_asked_twice_is_an_invalid_request(wire: Wire, filled: str) 
     assert {found.error_code for found in answer.partitions} == {ErrorCode.INVALID_REQUEST}
 
 
-def test_times_stay_right_over_many_segments(wire: Wire, make_topic: MakeTopic) -> None:
+def test_timestamp_lookups_work_across_many_segments(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic(1, {"segment.bytes": 1_048_576, "index.interval.bytes": 4096})
     for step in range(40):
         value = bytes([step]) * 60_000

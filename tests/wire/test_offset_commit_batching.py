@@ -1,5 +1,5 @@
-"""Commits that arrive in one turn of the loop share a batch; each gets the answer that it would
-have had alone."""
+"""Commits that arrive in one loop iteration share a batch; each gets the same response as it
+would alone."""
 
 import asyncio
 import socket
@@ -46,7 +46,7 @@ DEADLINE_S = 60.0
 
 
 class Member:
-    """A client on the broker's own loop: what it sends waits until the loop turns."""
+    """A client on the broker's own event loop: its bytes arrive in the next iteration."""
 
     def __init__(self, bootstrap: str, partition: int) -> None:
         self.partition = partition
@@ -101,7 +101,7 @@ def commit_of(
 
 
 class Node:
-    """A broker whose groups live in one partition, and clients that have each committed twice."""
+    """A broker with one offsets partition, and clients that have each committed twice."""
 
     def __init__(self, broker: Broker, members: Sequence[Member]) -> None:
         self.broker = broker
@@ -157,7 +157,7 @@ async def started(
 
 
 async def until(condition: Callable[[], bool]) -> int:
-    """Returns after how many turns of the loop it is true; `run` has the deadline."""
+    """Returns after how many loop iterations it is true; `run` has the deadline."""
     turns = 0
     while not condition():
         turns += 1
@@ -169,7 +169,7 @@ def run(scenario: Callable[[], Coroutine[object, object, None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
 
 
-def test_commits_of_one_turn_of_the_loop_are_one_batch(tmp_path: Path) -> None:
+def test_commits_of_one_loop_iteration_are_one_batch(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             before = node.leader.log.log_end_offset
@@ -182,10 +182,10 @@ def test_commits_of_one_turn_of_the_loop_are_one_batch(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_no_answer_leaves_between_the_appends_of_one_turn(
+def test_responses_are_sent_after_all_appends_of_one_loop_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups of several shards: to wake a client for each answer costs as much as an append."""
+    """Groups of several shards: waking a client for each response costs as much as an append."""
     done: list[str] = []
     append, answer = Log.append_own, Connection.complete_fast_path
 
@@ -218,7 +218,7 @@ def test_no_answer_leaves_between_the_appends_of_one_turn(
     run(scenario)
 
 
-def test_a_commit_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_a_rejected_commit_does_not_affect_the_others(tmp_path: Path) -> None:
     """The group of one of the clients is deleted before its next commit."""
 
     async def scenario() -> None:
@@ -243,7 +243,7 @@ def test_a_commit_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_commits_that_cannot_be_stored_are_all_refused(tmp_path: Path) -> None:
+def test_commits_that_cannot_be_stored_are_all_rejected(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             node.leader.log.local.log_failure = DiskFull("no room")
@@ -283,7 +283,7 @@ def test_nothing_overtakes_a_commit_on_its_connection(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_answers_of_a_batch_wait_for_its_promised_flush(
+def test_responses_of_a_batch_wait_for_its_required_flush(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -306,7 +306,7 @@ def test_answers_of_a_batch_wait_for_its_promised_flush(
     run(scenario)
 
 
-def test_a_client_that_leaves_with_its_commit_under_way_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_client_that_disconnects_during_its_commit_does_not_block_others(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             alone, *others = node.members
@@ -318,7 +318,7 @@ def test_a_client_that_leaves_with_its_commit_under_way_holds_nobody_up(tmp_path
     run(scenario)
 
 
-def test_a_broker_that_stops_answers_what_it_has_gathered(tmp_path: Path) -> None:
+def test_a_stopping_broker_answers_its_pending_commits(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             batcher = node.broker.coordinators.commits
@@ -332,7 +332,9 @@ def test_a_broker_that_stops_answers_what_it_has_gathered(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_a_batch_has_a_largest_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_has_a_maximum_number_of_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commits of one client are added by hand, as if they came from many."""
     responded: list[CommitFastPath] = []
 
@@ -351,7 +353,7 @@ def test_a_batch_has_a_largest_count(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run(scenario)
 
 
-def test_what_was_stored_together_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_commits_stored_together_survive_a_restart(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with started(tmp_path) as node:

@@ -144,7 +144,9 @@ def test_every_version_stores_each_offset(wire: Wire, taken: list[bool], version
     assert taken == [False, True, True, True, True]
 
 
-def test_a_request_that_differs_otherwise_takes_no_fast_path(wire: Wire, taken: list[bool]) -> None:
+def test_a_request_with_other_differences_skips_the_fast_path(
+    wire: Wire, taken: list[bool]
+) -> None:
     commit(wire, 1)
     commit(wire, 2)
     commit(wire, 3, metadata="new")
@@ -155,7 +157,9 @@ def test_a_request_that_differs_otherwise_takes_no_fast_path(wire: Wire, taken: 
     assert taken == [False, True, False, True, False]
 
 
-def test_a_connection_whose_commits_differ_gets_no_fast_path(wire: Wire, taken: list[bool]) -> None:
+def test_a_connection_with_varying_commits_skips_the_fast_path(
+    wire: Wire, taken: list[bool]
+) -> None:
     for offset in range(3):
         for partition in range(2):
             assert commit(wire, offset, partition=partition) == ErrorCode.NONE
@@ -163,7 +167,7 @@ def test_a_connection_whose_commits_differ_gets_no_fast_path(wire: Wire, taken: 
     assert not any(taken)
 
 
-def test_a_group_that_gets_members_refuses_the_next_commit(wire: Wire, taken: list[bool]) -> None:
+def test_a_group_that_gains_members_rejects_the_next_commit(wire: Wire, taken: list[bool]) -> None:
     assert [commit(wire, 1), commit(wire, 2)] == [0, 0]
     join = JoinGroupRequest(
         group_id="g",
@@ -178,7 +182,7 @@ def test_a_group_that_gets_members_refuses_the_next_commit(wire: Wire, taken: li
     assert taken == [False, True, True, False]  # the fast path fell back to the handler
 
 
-def test_a_topic_that_was_deleted_takes_no_commits(wire: Wire, taken: list[bool]) -> None:
+def test_commits_for_a_deleted_topic_are_rejected(wire: Wire, taken: list[bool]) -> None:
     assert [commit(wire, 1), commit(wire, 2)] == [0, 0]
     deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)], timeout_ms=10_000)
     wire.call(deletion, DeleteTopicsResponse)
@@ -188,7 +192,7 @@ def test_a_topic_that_was_deleted_takes_no_commits(wire: Wire, taken: list[bool]
     assert committed(wire)[0] == 5
 
 
-def test_answers_wait_for_a_promised_flush() -> None:
+def test_responses_wait_for_a_required_flush() -> None:
     settings = {"log.flush.interval.messages": "1"}
     with headrace.testing.Broker(settings=settings) as broker:
         with Wire(broker.bootstrap_servers) as wire:
@@ -202,7 +206,7 @@ def test_answers_wait_for_a_promised_flush() -> None:
             assert committed(wire)[0] == 3
 
 
-def test_any_order_of_commits_is_stored_as_without_a_fast_path(wire: Wire) -> None:
+def test_any_sequence_of_commits_is_stored_as_without_the_fast_path(wire: Wire) -> None:
     random = Random(7)
     stored: dict[tuple[str, int], int] = {}
     for _ in range(300):

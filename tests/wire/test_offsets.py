@@ -72,7 +72,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """Of its own: a group here forms at once."""
+    """A separate broker on which groups form at once."""
     with serving(AT_ONCE) as servers:
         yield servers
 
@@ -158,18 +158,18 @@ def test_offsets_are_committed_by_id(wire: Wire, group: str, topic: str) -> None
     assert fetch(wire, group, topic, 0) == {0: 5}
 
 
-def test_offsets_of_an_unknown_topic_are_refused(wire: Wire, group: str) -> None:
+def test_offsets_of_an_unknown_topic_are_rejected(wire: Wire, group: str) -> None:
     assert commit(wire, group, "there-is-none", {0: 5}) == {0: UNKNOWN}
 
 
-def test_a_text_that_is_too_long_is_refused(wire: Wire, group: str, topic: str) -> None:
+def test_oversized_metadata_is_rejected(wire: Wire, group: str, topic: str) -> None:
     assert commit(wire, group, topic, {0: 5}, metadata="x" * 4096) == {0: NO_ERROR}
     codes = commit(wire, group, topic, {0: 6}, metadata="x" * 4097)
     assert codes == {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert fetch(wire, group, topic, 0) == {0: 5}
 
 
-def test_a_generation_without_a_group_is_refused(wire: Wire, group: str, topic: str) -> None:
+def test_a_generation_without_a_group_is_rejected(wire: Wire, group: str, topic: str) -> None:
     old = commit(wire, group, topic, {0: 5}, member_id="m", generation=1, version=8)
     new = commit(wire, group, topic, {0: 5}, member_id="m", generation=1, version=9)
     assert (old, new) == (
@@ -178,7 +178,9 @@ def test_a_generation_without_a_group_is_refused(wire: Wire, group: str, topic: 
     )
 
 
-def test_a_member_commits_when_it_is_its_turn(wire: Wire, group: str, topic: str) -> None:
+def test_a_member_can_commit_only_with_its_current_generation(
+    wire: Wire, group: str, topic: str
+) -> None:
     member, generation = join(wire, group, topic)
     early = commit(wire, group, topic, {0: 5}, member_id=member, generation=generation)
     assert early == {0: ErrorCode.REBALANCE_IN_PROGRESS}
@@ -198,7 +200,7 @@ def test_a_member_commits_when_it_is_its_turn(wire: Wire, group: str, topic: str
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_one_group_is_fetched(wire: Wire, group: str, topic: str, version: int) -> None:
+def test_offsets_of_one_group_are_fetched(wire: Wire, group: str, topic: str, version: int) -> None:
     commit(wire, group, topic, {0: 5}, metadata="text")
     asked = [OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1])]
     answer = wire.call(
@@ -224,7 +226,7 @@ def test_all_offsets_of_a_group_are_fetched(
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_many_groups_are_fetched(
+def test_offsets_of_many_groups_are_fetched(
     wire: Wire, group: str, topic: str, new_name: Callable[[], str], version: int
 ) -> None:
     other, nobody = new_name(), new_name()
@@ -283,7 +285,7 @@ def test_offsets_are_deleted(wire: Wire, group: str, topic: str) -> None:
     assert fetch(wire, group, topic, 0, 1) == {0: -1, 1: 6}
 
 
-def test_offsets_that_members_need_are_not_deleted(wire: Wire, group: str, topic: str) -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted(wire: Wire, group: str, topic: str) -> None:
     member, generation = join(wire, group, topic)
     sync(wire, group, member, generation)
     commit(wire, group, topic, {0: 5}, member_id=member, generation=generation)
@@ -292,7 +294,9 @@ def test_offsets_that_members_need_are_not_deleted(wire: Wire, group: str, topic
     assert fetch(wire, group, topic, 0) == {0: 5}
 
 
-def test_offsets_of_no_group_are_not_deleted(wire: Wire, group: str, topic: str) -> None:
+def test_deleting_offsets_of_a_missing_group_is_an_error(
+    wire: Wire, group: str, topic: str
+) -> None:
     assert delete(wire, group, topic, 0)[0] is ErrorCode.GROUP_ID_NOT_FOUND
     assert delete(wire, "", topic, 0)[0] is ErrorCode.INVALID_GROUP_ID
 
@@ -301,7 +305,7 @@ def test_offsets_of_no_group_are_not_deleted(wire: Wire, group: str, topic: str)
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transaction_commits_no_offset_of_an_unknown_topic(
+def test_a_transaction_cannot_commit_offsets_of_an_unknown_topic(
     wire: Wire, group: str, version: int
 ) -> None:
     asked = TxnOffsetCommitRequestTopic(
@@ -345,7 +349,7 @@ def fetch_stable(wire: Wire, group: str, topic: str) -> tuple[ErrorCode, int]:
 
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_of_a_transaction_wait_for_its_end(
+def test_transactional_offsets_wait_for_the_end_of_the_transaction(
     wire: Wire, group: str, topic: str, version: int, committed: bool
 ) -> None:
     commit(wire, group, topic, {0: 1})
@@ -381,7 +385,7 @@ def test_offsets_of_a_transaction_wait_for_its_end(
 # Topics and restarts
 
 
-def test_offsets_go_with_their_topic(
+def test_offsets_are_deleted_with_their_topic(
     wire: Wire, group: str, topic: str, make_topic: MakeTopic
 ) -> None:
     other = make_topic()
@@ -394,7 +398,7 @@ def test_offsets_go_with_their_topic(
     assert fetch(wire, group, other, 0) == {0: 6}
 
 
-def test_offsets_expire_and_their_group_goes_with_the_last() -> None:
+def test_offsets_expire_and_the_last_removes_their_group() -> None:
     with (
         Broker(settings={"offsets.retention.check.interval.ms": "20"}) as broker,
         Wire(broker.bootstrap_servers) as wire,
@@ -415,7 +419,7 @@ def test_offsets_expire_and_their_group_goes_with_the_last() -> None:
         )
 
 
-def test_offsets_outlive_the_broker(spawn: Spawn) -> None:
+def test_offsets_survive_a_broker_restart(spawn: Spawn) -> None:
     broker = spawn(ephemeral=False)
     with Wire(broker.bootstrap_servers) as wire:
         wait_for_coordinator(wire, "readers")

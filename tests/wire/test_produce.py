@@ -1,4 +1,4 @@
-"""Produce, request by request: what is appended, what is refused, and with which error."""
+"""Produce, request by request: appended batches, rejected batches and their errors."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ NO_ID = bytes(16)
 
 
 @pytest.mark.parametrize("version", range(PRODUCE.min_version, PRODUCE.max_version + 1))
-def test_every_version_appends_and_tells_the_offset(wire: Wire, topic: str, version: int) -> None:
+def test_every_version_appends_and_returns_the_offset(wire: Wire, topic: str, version: int) -> None:
     topic_id = topic_id_of(wire, topic) if version > PRODUCE_BY_NAME else NO_ID
     first = produce(wire, topic, batch(b"a", b"b"), version=version, topic_id=topic_id)
     second = produce(wire, topic, batch(b"c"), version=version, topic_id=topic_id, acks=1)
@@ -72,7 +72,7 @@ def test_zstd_needs_version_7(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, batch(b"a" * 100, codec=Codec.ZSTD), version=7).error_code == 0
 
 
-def test_acks_0_is_not_answered_but_appended(wire: Wire, topic: str) -> None:
+def test_acks_0_appends_without_a_response(wire: Wire, topic: str) -> None:
     wire.send(_request(topic, batch(b"silent"), acks=0), PRODUCE_BY_NAME)
     # The next answer on this connection belongs to the next request.
     assert produce(wire, topic, batch(b"loud")).base_offset == 1
@@ -87,14 +87,14 @@ def test_acks_0_for_an_unknown_topic_closes_the_connection(
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-def test_other_acks_are_refused(wire: Wire, topic: str, acks: int) -> None:
+def test_other_acks_are_rejected(wire: Wire, topic: str, acks: int) -> None:
     assert produce(wire, topic, batch(b"a"), acks=acks).error_code == (
         ErrorCode.INVALID_REQUIRED_ACKS
     )
     assert fetch(wire, fetch_request(topic)).high_watermark == 0
 
 
-def test_unknown_topics_partitions_and_ids_are_named(
+def test_unknown_topics_partitions_and_ids_return_errors(
     wire: Wire, topic: str, new_name: Callable[[], str]
 ) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -105,7 +105,7 @@ def test_unknown_topics_partitions_and_ids_are_named(
     assert by_id.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_clients_may_not_write_to_internal_topics(wire: Wire) -> None:
+def test_clients_cannot_write_to_internal_topics(wire: Wire) -> None:
     internal = "__consumer_offsets"
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=internal)])
 
@@ -118,7 +118,7 @@ def test_clients_may_not_write_to_internal_topics(wire: Wire) -> None:
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_one_partitions_error_does_not_touch_another(wire: Wire, make_topic: MakeTopic) -> None:
+def test_one_partitions_error_does_not_affect_another(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     bad = bytearray(batch(b"a"))
     bad[-1] ^= 1
@@ -147,7 +147,7 @@ def test_a_batch_over_max_message_bytes_is_too_large(wire: Wire, make_topic: Mak
     assert produce(wire, topic, batch(b"a" * 900)).error_code == 0
 
 
-def test_a_compacted_topic_names_the_record_without_a_key(
+def test_a_compacted_topic_reports_the_record_without_a_key(
     wire: Wire, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(1, {"cleanup.policy": "compact"})
@@ -167,7 +167,7 @@ def test_log_append_time_replaces_the_producers(wire: Wire, make_topic: MakeTopi
     assert record.timestamp == result.log_append_time_ms
 
 
-def test_timestamps_outside_the_topics_window_are_refused(
+def test_timestamps_outside_the_topics_window_are_rejected(
     wire: Wire, make_topic: MakeTopic
 ) -> None:
     hour = 3_600_000
@@ -194,7 +194,7 @@ def test_a_topics_codec_wins_over_the_producers(wire: Wire, make_topic: MakeTopi
 # --- idempotent producers ---------------------------------------------------------------------
 
 
-def test_producer_ids_are_never_given_twice(wire: Wire) -> None:
+def test_producer_ids_are_unique(wire: Wire) -> None:
     ids = {_producer(wire)[0] for _ in range(20)}
     assert len(ids) == 20
 
@@ -219,7 +219,7 @@ def test_a_duplicate_older_than_the_window_is_out_of_order(wire: Wire, topic: st
     assert fetch(wire, fetch_request(topic)).high_watermark == 6
 
 
-def test_a_gap_in_the_sequence_is_refused(wire: Wire, topic: str) -> None:
+def test_a_sequence_gap_is_rejected(wire: Wire, topic: str) -> None:
     producer = _producer(wire)
     assert produce(wire, topic, _sequenced(producer, 0, b"a", b"b")).error_code == 0
     gap = produce(wire, topic, _sequenced(producer, 3, b"d"))
@@ -227,7 +227,7 @@ def test_a_gap_in_the_sequence_is_refused(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, _sequenced(producer, 2, b"c")).base_offset == 2
 
 
-def test_an_unknown_producer_may_start_anywhere(wire: Wire, topic: str) -> None:
+def test_an_unknown_producer_can_start_at_any_sequence(wire: Wire, topic: str) -> None:
     # Its earlier batches may have been deleted (KIP-360).
     assert produce(wire, topic, _sequenced(_producer(wire), 5, b"a")).error_code == 0
 
@@ -271,7 +271,7 @@ def _producer(wire: Wire) -> tuple[int, int]:
 
     def ready() -> InitProducerIdResponse | None:
         answer = wire.call(request, InitProducerIdResponse)
-        # Apache Kafka says this while its first block of ids is on the way.
+        # Apache Kafka returns this until it has its first block of ids.
         return None if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else answer
 
     answer = wait_for(ready, "a producer id")

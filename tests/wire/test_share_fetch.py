@@ -74,7 +74,9 @@ def test_members_share_the_records_of_a_partition(share: Share) -> None:
     assert values(data) == {2: b"c"}
 
 
-def test_acknowledged_records_move_the_start_and_are_not_seen_again(share: Share) -> None:
+def test_acknowledged_records_advance_the_start_offset_and_are_not_redelivered(
+    share: Share,
+) -> None:
     share.produce(b"a", b"b", b"c")
     ann = share.member("ann")
     assert ann.acquire() == [(0, 2, 1)]
@@ -87,7 +89,7 @@ def test_acknowledged_records_move_the_start_and_are_not_seen_again(share: Share
     assert share.start() == 3  # stored with the second acknowledgement
 
 
-def test_acknowledgements_ride_on_a_fetch(share: Share) -> None:
+def test_acknowledgements_can_be_sent_with_a_fetch(share: Share) -> None:
     share.produce(b"a", b"b", b"c")
     ann = share.member("ann")
     assert ann.acquire() == [(0, 2, 1)]
@@ -96,7 +98,7 @@ def test_acknowledgements_ride_on_a_fetch(share: Share) -> None:
     assert [(a.first_offset, a.delivery_count) for a in data.acquired_records] == [(1, 2)]
 
 
-def test_a_wrong_acknowledgement_on_a_fetch_does_not_spoil_the_fetch(share: Share) -> None:
+def test_an_invalid_acknowledgement_does_not_fail_its_fetch(share: Share) -> None:
     share.produce(b"a")
     ann, bob = share.member("ann"), share.member("bob")
     assert ann.acquire() == [(0, 0, 1)]
@@ -118,7 +120,7 @@ def test_a_fetch_waits_for_records_and_is_woken_by_the_first(share: Share) -> No
     assert values(ann.took(response)[0]) == {0: b"a"}
 
 
-def test_a_fetch_is_woken_by_a_record_that_is_released(share: Share) -> None:
+def test_a_fetch_is_woken_by_a_released_record(share: Share) -> None:
     share.produce(b"a")
     ann, bob = share.member("ann"), share.member("bob")
     assert ann.acquire() == [(0, 0, 1)]
@@ -130,21 +132,21 @@ def test_a_fetch_is_woken_by_a_record_that_is_released(share: Share) -> None:
     assert [a.delivery_count for a in bob.took(response)[0].acquired_records] == [2]
 
 
-def test_a_fetch_that_finds_nothing_ends_in_time_without_partitions(share: Share) -> None:
+def test_an_empty_fetch_returns_no_partitions_after_max_wait(share: Share) -> None:
     ann = share.member("ann")
     assert ann.fetch(max_wait_ms=1) == {}
     assert ann.fetch(max_wait_ms=1) == {}
     assert ann.last.error_code == 0
 
 
-def test_a_strict_limit_is_never_passed(share: Share) -> None:
+def test_a_strict_record_limit_is_never_exceeded(share: Share) -> None:
     share.produce(*[b"x"] * 10)
     ann = share.member("ann")
     assert ann.acquire(max_records=3, strict=True) == [(0, 2, 1)]
     assert ann.acquire(max_records=3, strict=True) == [(3, 5, 1)]
 
 
-def test_closing_the_session_gives_the_records_back(share: Share) -> None:
+def test_closing_the_session_releases_the_records(share: Share) -> None:
     share.produce(b"a", b"b")
     ann = share.member("ann")
     assert ann.acquire() == [(0, 1, 1)]
@@ -154,7 +156,7 @@ def test_closing_the_session_gives_the_records_back(share: Share) -> None:
     assert ann.acknowledge((1, 1, [ACCEPT])) == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_a_lost_connection_gives_the_records_back(share: Share) -> None:
+def test_a_lost_connection_releases_the_records(share: Share) -> None:
     share.produce(b"a", b"b")
     ann, bob = share.member("ann"), share.member("bob")
     assert ann.acquire() == [(0, 1, 1)]
@@ -166,7 +168,7 @@ def test_a_lost_connection_gives_the_records_back(share: Share) -> None:
     assert [a.delivery_count for a in bob.took(response)[0].acquired_records] == [2]
 
 
-def test_a_rejected_record_is_never_seen_again(share: Share) -> None:
+def test_a_rejected_record_is_not_redelivered(share: Share) -> None:
     share.produce(b"a", b"b")
     ann = share.member("ann")
     assert ann.acquire() == [(0, 1, 1)]
@@ -210,7 +212,7 @@ def test_a_lock_can_be_renewed_in_version_2_only(share: Share) -> None:
         (0, 0, [-1]),
     ],
 )
-def test_acknowledgements_that_make_no_sense_are_refused(
+def test_invalid_acknowledgements_are_rejected(
     share: Share, said: tuple[int, int, list[int]]
 ) -> None:
     share.produce(b"a", b"b", b"c")
@@ -237,26 +239,26 @@ def test_a_session_has_one_epoch_at_a_time(share: Share) -> None:
     assert ann.last.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_member_ids_must_be_sensible(share: Share) -> None:
+def test_invalid_member_ids_are_rejected(share: Share) -> None:
     for name in ("", "x" * 37):
         member = share.member(name)
         member.fetch(max_wait_ms=0)
         assert member.last.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_unknown_topics_and_partitions_have_their_errors(share: Share) -> None:
+def test_unknown_topics_and_partitions_return_errors(share: Share) -> None:
     lost = ShareMember(share.wire, share.group, bytes(range(16)), "ann")
     assert lost.fetch()[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     far = ShareMember(share.connect(), share.group, share.topic_id, "bob", partitions=(9,))
     assert far.fetch()[9].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_state_that_nobody_started_is_an_error(share: Share, new_name: Callable[[], str]) -> None:
+def test_uninitialized_share_state_is_an_error(share: Share, new_name: Callable[[], str]) -> None:
     stranger = ShareMember(share.wire, new_name(), share.topic_id, "ann", max_wait_ms=LONG_MS)
     assert stranger.fetch()[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_the_window_stops_a_group_that_does_not_acknowledge(share: Share) -> None:
+def test_a_group_that_does_not_acknowledge_is_limited_by_the_window(share: Share) -> None:
     set_group_config(share.wire, share.group, share_partition_max_record_locks="100")
     for _ in range(3):
         share.produce(*[b"x"] * 60)
@@ -302,7 +304,7 @@ def test_a_deleted_topic_ends_its_share_partitions(
     assert ann.fetch()[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_retention_moves_the_start(share: Share) -> None:
+def test_retention_advances_the_start_offset(share: Share) -> None:
     share.produce(b"a", b"b")
     share.produce(b"c", b"d")
     ann = share.member("ann")

@@ -1,4 +1,4 @@
-"""Share groups over the wire: membership, what administrators ask, what outlives a broker."""
+"""Share groups over the wire: membership, admin requests, state that survives a restart."""
 
 import time
 import uuid
@@ -91,7 +91,7 @@ class Rig:
         return wait_for(answered, "the coordinator is there")
 
     def join(self, member: str) -> ShareMember:
-        """Joins and reads what it was given."""
+        """Joins and reads the assigned partitions."""
         answer = self.beat(member, 0, self.topic)
         assert answer.error_code == 0, answer.error_message
         assert answer.assignment is not None
@@ -176,7 +176,7 @@ def make_rig(broker: Broker) -> Iterator[Callable[..., Rig]]:
         rig.close()
 
 
-def test_a_member_is_given_partitions_when_it_joins(make_rig: Callable[..., Rig]) -> None:
+def test_a_member_gets_partitions_when_it_joins(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig(3)
     rig.produce(b"a")
     ann = rig.join("ann")
@@ -210,7 +210,7 @@ def test_unknown_groups_are_not_found(make_rig: Callable[..., Rig]) -> None:
     assert rig.offsets().topics == []
 
 
-def test_the_lag_leaves_out_what_is_done(make_rig: Callable[..., Rig]) -> None:
+def test_the_lag_excludes_acknowledged_records(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.produce(*[b"x"] * 10)
     ann = rig.join("ann")
@@ -230,7 +230,7 @@ def test_the_lag_leaves_out_what_is_done(make_rig: Callable[..., Rig]) -> None:
     assert starts == {(rig.topic, 0): 6, (rig.topic, 7): -1, ("nope", 1): -1}
 
 
-def test_an_empty_group_can_be_moved(make_rig: Callable[..., Rig]) -> None:
+def test_offsets_of_an_empty_group_can_be_altered(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.produce(*[b"x"] * 10)
     ann = rig.join("ann")
@@ -248,7 +248,7 @@ def test_an_empty_group_can_be_moved(make_rig: Callable[..., Rig]) -> None:
     assert unknown.error_code == ErrorCode.NON_EMPTY_GROUP
 
 
-def test_offsets_of_a_group_that_never_was_can_be_set(make_rig: Callable[..., Rig]) -> None:
+def test_offsets_of_a_new_group_can_be_set(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.produce(*[b"x"] * 5)
     code = rig.alter(rig.topic, 0, 2).responses[0].partitions[0].error_code
@@ -258,7 +258,7 @@ def test_offsets_of_a_group_that_never_was_can_be_set(make_rig: Callable[..., Ri
     assert rig.join("ann").acquire() == [(2, 4, 1)]
 
 
-def test_deleted_offsets_make_a_group_start_anew(make_rig: Callable[..., Rig]) -> None:
+def test_a_group_restarts_after_its_offsets_are_deleted(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.produce(b"a", b"b")
     ann = rig.join("ann")
@@ -275,7 +275,7 @@ def test_deleted_offsets_make_a_group_start_anew(make_rig: Callable[..., Rig]) -
     assert rig.join("bob").acquire() == [(0, 1, 1)]
 
 
-def test_a_deleted_group_takes_its_state_with_it(make_rig: Callable[..., Rig]) -> None:
+def test_deleting_a_group_deletes_its_state(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.produce(b"a", b"b")
     ann = rig.join("ann")
@@ -315,7 +315,7 @@ def test_accepted_records_stay_accepted_over_a_restart(
 
 
 def test_nothing_is_lost_when_members_come_and_go(make_rig: Callable[..., Rig]) -> None:
-    """Every record is accepted once by somebody, although members drop their connections."""
+    """Every record is accepted once although members drop their connections."""
     rig = make_rig()
     rig.produce(*[str(number).encode() for number in range(60)])
     accepted: list[int] = []

@@ -1,4 +1,4 @@
-"""Topics over the raw wire: creating, describing, deleting, and who may auto-create."""
+"""Topics over the wire: creating, describing, deleting and auto-creation."""
 
 from collections.abc import Callable
 
@@ -87,7 +87,9 @@ def named(name: str, partitions: int = 1, replicas: int = 1, **more: object) -> 
 
 
 @pytest.mark.parametrize("version", range(CREATE.min_version, CREATE.max_version + 1))
-def test_every_version_creates(wire: Wire, new_name: Callable[[], str], version: int) -> None:
+def test_every_version_creates_topics(
+    wire: Wire, new_name: Callable[[], str], version: int
+) -> None:
     name = new_name()
     request = CreateTopicsRequest(topics=[named(name, 3)], timeout_ms=10_000)
     (result,) = wire.call(request, CreateTopicsResponse, version).topics
@@ -101,7 +103,7 @@ def test_every_version_creates(wire: Wire, new_name: Callable[[], str], version:
         assert result.topic_id == topic_id_of(wire, name) != NO_ID
 
 
-def test_minus_one_takes_the_brokers_defaults(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_minus_one_selects_the_brokers_defaults(wire: Wire, new_name: Callable[[], str]) -> None:
     (result,) = results(wire, named(new_name(), -1, -1))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 1, 1)
 
@@ -121,17 +123,17 @@ def test_minus_one_takes_the_brokers_defaults(wire: Wire, new_name: Callable[[],
         ("x" * 250, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_names_that_kafka_forbids_are_forbidden(wire: Wire, name: str, code: ErrorCode) -> None:
+def test_names_that_kafka_forbids_are_rejected(wire: Wire, name: str, code: ErrorCode) -> None:
     assert create(wire, named(name)) == [code]
     assert delete(wire, DeleteTopicState(name=name)) != [0]
 
 
-def test_the_longest_name_works(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_the_longest_name_is_accepted(wire: Wire, new_name: Callable[[], str]) -> None:
     name = new_name().ljust(249, "x")
     assert create(wire, named(name)) == [0]
 
 
-def test_names_that_differ_in_dot_and_underscore_collide(
+def test_names_that_differ_only_in_dot_and_underscore_collide(
     wire: Wire, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -139,14 +141,14 @@ def test_names_that_differ_in_dot_and_underscore_collide(
     assert create(wire, named(f"{name}_a.b")) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
-def test_wrong_counts_are_refused(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_invalid_counts_are_rejected(wire: Wire, new_name: Callable[[], str]) -> None:
     assert create(wire, named(new_name(), 0)) == [ErrorCode.INVALID_PARTITIONS]
     assert create(wire, named(new_name(), -2)) == [ErrorCode.INVALID_PARTITIONS]
     assert create(wire, named(new_name(), 1, 0)) == [ErrorCode.INVALID_REPLICATION_FACTOR]
     assert create(wire, named(new_name(), 1, 2)) == [ErrorCode.INVALID_REPLICATION_FACTOR]
 
 
-def test_an_existing_topic_and_one_asked_twice_are_refused(
+def test_existing_and_duplicate_topics_are_rejected(
     wire: Wire, topic: str, new_name: Callable[[], str]
 ) -> None:
     assert create(wire, named(topic)) == [ErrorCode.TOPIC_ALREADY_EXISTS]
@@ -155,7 +157,9 @@ def test_an_existing_topic_and_one_asked_twice_are_refused(
     assert metadata(wire, twice).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_one_bad_topic_does_not_touch_the_others(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_one_invalid_topic_does_not_affect_the_others(
+    wire: Wire, new_name: Callable[[], str]
+) -> None:
     good = new_name()
     outcome = {
         result.name: result.error_code for result in results(wire, named(good), named("a b"))
@@ -170,14 +174,14 @@ def test_validate_only_creates_nothing(wire: Wire, new_name: Callable[[], str]) 
     assert create(wire, named(name, 0), validate_only=True) == [ErrorCode.INVALID_PARTITIONS]
 
 
-def test_an_empty_value_is_told_as_it_was_set(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_an_empty_config_value_is_returned_as_set(wire: Wire, new_name: Callable[[], str]) -> None:
     config = CreatableTopicConfig(name="cleanup.policy", value="")
     (result,) = results(wire, named(new_name(), configs=[config]))
     told = {each.name: each.value for each in result.configs or []}
     assert told["cleanup.policy"] == ""
 
 
-def test_bad_configs_are_refused(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_invalid_configs_are_rejected(wire: Wire, new_name: Callable[[], str]) -> None:
     for key, value in (
         ("no.such.config", "1"),
         ("retention.ms", "soon"),
@@ -191,7 +195,7 @@ def test_bad_configs_are_refused(wire: Wire, new_name: Callable[[], str]) -> Non
         assert key in (result.error_message or "")
 
 
-def test_manual_assignments_must_make_sense(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_invalid_manual_assignments_are_rejected(wire: Wire, new_name: Callable[[], str]) -> None:
     brokers = wire.call(MetadataRequest(topics=[]), MetadataResponse, 12).brokers
     node = brokers[0].node_id
 
@@ -216,7 +220,7 @@ def test_manual_assignments_must_make_sense(wire: Wire, new_name: Callable[[], s
 
 
 @pytest.mark.parametrize("version", range(DELETE.min_version, DELETE.max_version + 1))
-def test_every_version_deletes(wire: Wire, topic: str, version: int) -> None:
+def test_every_version_deletes_topics(wire: Wire, topic: str, version: int) -> None:
     if version >= 6:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000)
     else:
@@ -289,7 +293,7 @@ def test_partitions_can_only_be_added(wire: Wire, topic: str, new_name: Callable
 
 
 @pytest.mark.parametrize("version", range(METADATA.max_version + 1))
-def test_every_version_tells_brokers_and_topics(wire: Wire, topic: str, version: int) -> None:
+def test_every_version_lists_brokers_and_topics(wire: Wire, topic: str, version: int) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     answer = wire.call(request, MetadataResponse, version)
     (told,) = answer.topics
@@ -299,7 +303,7 @@ def test_every_version_tells_brokers_and_topics(wire: Wire, topic: str, version:
     assert partition.replica_nodes == partition.isr_nodes == [node.node_id]
 
 
-def test_no_topics_and_all_topics_are_told_apart(wire: Wire, topic: str) -> None:
+def test_an_empty_list_and_all_topics_are_distinguished(wire: Wire, topic: str) -> None:
     assert wire.call(MetadataRequest(topics=[]), MetadataResponse, 12).topics == []
     every = wire.call(MetadataRequest(topics=None), MetadataResponse, 12).topics
     assert topic in {told.name for told in every}
@@ -308,7 +312,7 @@ def test_no_topics_and_all_topics_are_told_apart(wire: Wire, topic: str) -> None
     assert topic in {told.name for told in every}
 
 
-def test_metadata_by_id(wire: Wire, topic: str) -> None:
+def test_metadata_can_be_requested_by_topic_id(wire: Wire, topic: str) -> None:
     topic_id = topic_id_of(wire, topic)
     asked = [
         MetadataRequestTopic(name=None, topic_id=topic_id),
@@ -346,7 +350,7 @@ def test_topics_can_be_described_in_pages(wire: Wire, new_name: Callable[[], str
     assert seen == [0, 1, 2, 3, 4]
 
 
-def test_a_description_names_what_is_unknown_or_no_name(
+def test_a_description_reports_unknown_and_invalid_names(
     wire: Wire, new_name: Callable[[], str]
 ) -> None:
     def ask(name: str, cursor: DescribeTopicPartitionsRequestCursor | None = None) -> list[int]:
@@ -370,7 +374,7 @@ def test_a_description_names_what_is_unknown_or_no_name(
 def test_a_page_of_a_description_has_at_least_one_partition(
     wire: Wire, new_name: Callable[[], str], limit: int
 ) -> None:
-    """A client that goes on from the cursor of an empty page never comes to an end."""
+    """A client that continues from the cursor of an empty page would never finish."""
     name = new_name()
     create_topic(wire, name, partitions=2)
     request = DescribeTopicPartitionsRequest(
@@ -383,7 +387,7 @@ def test_a_page_of_a_description_has_at_least_one_partition(
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_metadata_by_id_is_refused_before_version_12(wire: Wire, topic: str, version: int) -> None:
+def test_metadata_by_id_is_rejected_before_version_12(wire: Wire, topic: str, version: int) -> None:
     asked = MetadataRequestTopic(name=None, topic_id=topic_id_of(wire, topic))
     (told,) = wire.call(MetadataRequest(topics=[asked]), MetadataResponse, version).topics
     assert told.error_code == ErrorCode.INVALID_REQUEST
@@ -392,7 +396,9 @@ def test_metadata_by_id_is_refused_before_version_12(wire: Wire, topic: str, ver
 # --- auto-creation ----------------------------------------------------------------------------
 
 
-def test_metadata_creates_when_both_sides_allow(wire: Wire, new_name: Callable[[], str]) -> None:
+def test_metadata_creates_topics_when_client_and_broker_allow(
+    wire: Wire, new_name: Callable[[], str]
+) -> None:
     name = new_name()
     assert metadata(wire, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert metadata(wire, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""Transactions over the raw wire, in both protocol versions: what is written, seen and refused."""
+"""Transactions over the wire, in both protocol versions: writes, visibility and errors."""
 
 from collections.abc import Callable
 
@@ -126,7 +126,7 @@ def test_readers_wait_for_the_earliest_open_transaction(
 
 
 @BOTH
-def test_a_waiting_fetch_hears_of_the_commit_and_not_of_open_records(
+def test_a_waiting_fetch_is_woken_by_the_commit_and_not_by_open_records(
     wire: Wire, connect: Callable[[], Wire], topic: str, protocol: Protocol
 ) -> None:
     producer = TransactionalProducer(wire, protocol).init()
@@ -142,7 +142,7 @@ def test_a_waiting_fetch_hears_of_the_commit_and_not_of_open_records(
     assert values_of(data.records)[:2] == [b"a", b"b"]
 
 
-def test_a_reader_that_wants_many_bytes_is_woken_by_the_marker_that_frees_them(
+def test_a_fetch_with_large_min_bytes_is_woken_by_the_commit_marker(
     wire: Wire, connect: Callable[[], Wire], topic: str
 ) -> None:
     producer = TransactionalProducer(wire).init()
@@ -184,7 +184,7 @@ def test_topic_ids_work_in_transactions(wire: Wire, topic: str) -> None:
 # --- the epoch ------------------------------------------------------------------------------------
 
 
-def test_version_2_raises_the_epoch_at_every_end_and_tells_a_retry_the_same(
+def test_version_2_bumps_the_epoch_at_every_end_and_a_retry_gets_the_same_epoch(
     wire: Wire, topic: str
 ) -> None:
     producer = TransactionalProducer(wire).init()
@@ -204,7 +204,7 @@ def test_version_2_raises_the_epoch_at_every_end_and_tells_a_retry_the_same(
     )
 
 
-def test_version_1_keeps_it_and_takes_a_retry_as_done(wire: Wire, topic: str) -> None:
+def test_version_1_keeps_the_epoch_and_accepts_a_retry(wire: Wire, topic: str) -> None:
     producer = TransactionalProducer(wire, V1).init()
     assert producer.try_end(commit=True)[0] is ErrorCode.INVALID_TXN_STATE
     assert not producer.send(topic, b"a")
@@ -223,7 +223,7 @@ def test_version_1_keeps_it_and_takes_a_retry_as_done(wire: Wire, topic: str) ->
     [(3, ErrorCode.INVALID_TXN_STATE), (10, ErrorCode.INVALID_TXN_STATE),
      (11, ErrorCode.TRANSACTION_ABORTABLE)],
 )  # fmt: skip
-def test_a_partition_that_was_not_added_takes_no_records(
+def test_a_partition_that_was_not_added_rejects_records(
     wire: Wire, topic: str, version: int, code: ErrorCode
 ) -> None:
     producer = TransactionalProducer(wire, V1).init()
@@ -232,7 +232,7 @@ def test_a_partition_that_was_not_added_takes_no_records(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_late_batch_of_version_1_is_refused_after_the_end(
+def test_a_late_batch_of_version_1_is_rejected_after_the_end(
     wire: Wire, topic: str, commit: bool
 ) -> None:
     producer = TransactionalProducer(wire, V1).init()
@@ -243,7 +243,7 @@ def test_a_late_batch_of_version_1_is_refused_after_the_end(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_late_batch_of_version_2_is_refused_after_the_end(
+def test_a_late_batch_of_version_2_is_rejected_after_the_end(
     wire: Wire, make_topic: MakeTopic, commit: bool
 ) -> None:
     topic = make_topic(2)
@@ -252,7 +252,7 @@ def test_a_late_batch_of_version_2_is_refused_after_the_end(
     code, _ = producer.try_end(commit=commit)
     assert not code
     producer.settle()
-    # In a partition that knows the transaction, and in one that the coordinator must be asked for.
+    # In a partition with the transaction, and in one that must verify with the coordinator.
     assert producer.send(topic, b"late") is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producer.send(topic, b"late", partition=1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert stable_and_end(wire, topic) == (2, 2)
@@ -322,7 +322,7 @@ def test_a_new_producer_aborts_and_fences_the_old_one(
     assert read_committed(wire, topic) == [b"new"]
 
 
-def test_old_versions_hear_of_an_invalid_epoch_where_new_ones_hear_of_fencing(wire: Wire) -> None:
+def test_old_versions_get_invalid_producer_epoch_instead_of_producer_fenced(wire: Wire) -> None:
     old = TransactionalProducer(wire).init()
     TransactionalProducer(wire, V2, old.transactional_id).init()
     request = InitProducerIdRequest(
@@ -339,7 +339,7 @@ def test_old_versions_hear_of_an_invalid_epoch_where_new_ones_hear_of_fencing(wi
         assert wire.call(request, InitProducerIdResponse, version).error_code == code
 
 
-def test_a_timeout_that_the_broker_does_not_allow_is_refused(wire: Wire) -> None:
+def test_a_timeout_above_the_brokers_maximum_is_rejected(wire: Wire) -> None:
     producer = TransactionalProducer(wire)
     assert producer.try_init(timeout_ms=900_001) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert producer.try_init(timeout_ms=0) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -348,7 +348,7 @@ def test_a_timeout_that_the_broker_does_not_allow_is_refused(wire: Wire) -> None
 # --- AddPartitionsToTxn ---------------------------------------------------------------------------
 
 
-def test_one_bad_partition_keeps_all_out_of_the_transaction(
+def test_one_invalid_partition_keeps_all_out_of_the_transaction(
     wire: Wire, topic: str, new_name: NewName
 ) -> None:
     producer = TransactionalProducer(wire, V1).init()
@@ -420,7 +420,7 @@ def test_brokers_add_and_verify_many_transactions_at_once(
 
 @BOTH
 @pytest.mark.parametrize("commit", [True, False])
-def test_offsets_count_when_the_transaction_commits(
+def test_offsets_are_visible_when_the_transaction_commits(
     wire: Wire, topic: str, new_name: NewName, protocol: Protocol, commit: bool
 ) -> None:
     group_id = new_name()
@@ -440,7 +440,7 @@ def test_offsets_count_when_the_transaction_commits(
 @pytest.mark.parametrize(
     ("version", "code"), [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)]
 )
-def test_offsets_outside_of_the_transaction_are_refused(
+def test_offsets_outside_the_transaction_are_rejected(
     wire: Wire, topic: str, new_name: NewName, version: int, code: ErrorCode
 ) -> None:
     group_id = new_name()
@@ -450,7 +450,7 @@ def test_offsets_outside_of_the_transaction_are_refused(
     assert committed_offset(wire, group_id, topic).error_code == 0
 
 
-def test_offsets_of_a_fenced_producer_are_refused(
+def test_offsets_of_a_fenced_producer_are_rejected(
     wire: Wire, topic: str, new_name: NewName
 ) -> None:
     group_id = new_name()
@@ -465,7 +465,7 @@ def test_offsets_of_a_fenced_producer_are_refused(
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def test_tools_see_open_transactions(wire: Wire, topic: str) -> None:
+def test_open_transactions_are_listed_and_described(wire: Wire, topic: str) -> None:
     producer = TransactionalProducer(wire).init()
     assert producer.describe().transaction_state == "Empty"
     assert not producer.send(topic, b"a")
@@ -521,7 +521,7 @@ def markers(
     return ErrorCode(result.topics[0].partitions[0].error_code)
 
 
-def test_a_tool_can_abort_in_one_partition_by_a_marker(
+def test_an_abort_marker_ends_a_transaction_in_one_partition(
     wire: Wire, topic: str, new_name: NewName
 ) -> None:
     producer = TransactionalProducer(wire).init()
@@ -539,7 +539,7 @@ def test_a_tool_can_abort_in_one_partition_by_a_marker(
 
 
 @BOTH
-def test_a_transaction_ends_although_one_of_its_topics_is_gone(
+def test_a_transaction_ends_after_one_of_its_topics_is_deleted(
     wire: Wire, make_topic: MakeTopic, protocol: Protocol
 ) -> None:
     kept, gone = make_topic(), make_topic()
@@ -553,9 +553,7 @@ def test_a_transaction_ends_although_one_of_its_topics_is_gone(
     assert producer.describe().transaction_state == "CompleteCommit"
 
 
-def test_a_reader_hears_only_of_aborted_transactions_in_what_it_gets(
-    wire: Wire, topic: str
-) -> None:
+def test_a_fetch_lists_only_aborted_transactions_in_its_range(wire: Wire, topic: str) -> None:
     producer = TransactionalProducer(wire).init()
     for number in range(6):
         assert not producer.send(topic, b"%d" % number * 500)
