@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 
-def test_clients_see_what_was_promised_whatever_happens_to_the_cluster(tmp_path: Path) -> None:
+def test_client_guarantees_hold_under_every_cluster_fault(tmp_path: Path) -> None:
     options = ["--seconds", str(SECONDS), "--seed", str(SEED)]
     places = ["--results", str(tmp_path / "results"), "--work", str(tmp_path)]
     done = subprocess.run(

@@ -218,7 +218,7 @@ class Churn:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["classic", "consumer", "mixed"])
-def test_groups_keep_their_promises_whatever_happens(kind: str, seed: int) -> None:
+def test_group_guarantees_hold_under_faults(kind: str, seed: int) -> None:
     churn = Churn(kind, seed)
     churn.run()
     churn.check_rest()

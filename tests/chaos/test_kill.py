@@ -118,7 +118,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield started
 
 
-def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProcess) -> None:
+def test_every_acknowledged_record_is_stored_once_and_in_order(broker: BrokerProcess) -> None:
     generator = random.Random(SEED)
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "load", PARTITIONS)
@@ -139,7 +139,7 @@ def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProc
     assert load.acks == sum(load.sent) > 0
 
 
-def test_every_acknowledged_topic_is_there(broker: BrokerProcess) -> None:
+def test_every_acknowledged_topic_exists(broker: BrokerProcess) -> None:
     """Metadata is on the disk before it is acknowledged, ids and all; deletions too."""
     generator = random.Random(SEED)
     created: dict[str, bytes] = {}

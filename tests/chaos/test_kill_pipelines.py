@@ -261,7 +261,7 @@ def chaos(tmp_path: Path) -> Iterator[Chaos]:
         made.close()
 
 
-def test_what_lands_equals_what_was_sent_whatever_is_killed_when(chaos: Chaos) -> None:
+def test_written_rows_equal_sent_records_after_any_kill(chaos: Chaos) -> None:
     for number in range(KILLS):
         chaos.feed_a_round()
         if number < len(EXACT_POINTS):

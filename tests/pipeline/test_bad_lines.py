@@ -107,7 +107,7 @@ def inflow(
     broker.close()
 
 
-def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_its_commit(
+def test_bad_json_lines_are_dead_lettered_once_despite_a_crash_around_the_commit(
     inflow: Inflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Good and bad lines of a batch are one transaction, so neither is lost or doubled."""
@@ -157,7 +157,7 @@ def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_
         sink.close()
 
 
-def test_a_line_with_a_number_where_a_string_or_a_time_belongs_is_set_aside(inflow: Inflow) -> None:
+def test_a_line_with_a_number_for_a_string_or_a_time_is_dead_lettered(inflow: Inflow) -> None:
     bad = [b'{"id":1,"at":5}', b'{"id":2,"s":{"t":7}}', b'{"id":3,"tags":["a",1]}']
     good = b'{"id":4,"at":"2026-01-31T00:00:00Z","s":{"t":"7"},"tags":["1"]}'
     (inflow.folder / "a.json").write_bytes(b"\n".join([*bad, good]))
@@ -177,7 +177,7 @@ def test_a_line_with_a_number_where_a_string_or_a_time_belongs_is_set_aside(infl
     ]
 
 
-def test_a_batch_of_nothing_but_bad_lines_is_over_with_its_letters(inflow: Inflow) -> None:
+def test_a_batch_of_only_bad_lines_ends_with_its_dead_letters(inflow: Inflow) -> None:
     (inflow.folder / "a.json").write_text("nonsense\n")
     source: dict[str, object] = {
         "files": str(inflow.folder),
@@ -192,7 +192,7 @@ def test_a_batch_of_nothing_but_bad_lines_is_over_with_its_letters(inflow: Inflo
 
 
 @pytest.mark.parametrize("schema", ["id BIGINT, note STRING", None])
-def test_bad_lines_of_csv_are_set_aside_and_so_are_rows_that_break_a_rule(
+def test_bad_csv_lines_and_rows_that_break_a_rule_are_dead_lettered(
     inflow: Inflow, schema: str | None
 ) -> None:
     """A row that could be read has no line any more: its letter holds the row as JSON."""
@@ -210,7 +210,7 @@ def test_bad_lines_of_csv_are_set_aside_and_so_are_rows_that_break_a_rule(
     assert (broken[1].error, broken[1].line) == ("ExpectationFailed", -1)
 
 
-def test_a_step_that_needs_no_column_of_a_csv_file_still_sees_its_bad_lines(
+def test_a_step_that_reads_no_csv_column_still_finds_bad_lines(
     inflow: Inflow,
 ) -> None:
     (inflow.folder / "a.csv").write_text("id\n1\nx\n")
@@ -222,7 +222,7 @@ def test_a_step_that_needs_no_column_of_a_csv_file_still_sees_its_bad_lines(
     assert (event.rows, event.skipped, event.dead_letters) == (1, 1, 0)
 
 
-def test_lines_that_break_a_rule_are_set_aside_as_they_were(inflow: Inflow) -> None:
+def test_lines_that_break_a_rule_are_dead_lettered_unchanged(inflow: Inflow) -> None:
     line = b'{"id": -1,  "more": [1, 2]}'
     (inflow.folder / "a.json").write_bytes(b'{"id": 1}\n' + line)
     inflow.run(
@@ -251,7 +251,7 @@ def test_rows_of_a_delta_table_that_break_a_rule_name_the_version_and_the_row(
     assert found[1][1].file.startswith(table)
 
 
-def test_quoted_values_of_csv_may_span_lines_and_bad_lines_beside_them_are_set_aside(
+def test_quoted_csv_values_may_span_lines_and_bad_lines_are_dead_lettered(
     inflow: Inflow,
 ) -> None:
     # Spark reads by lines: it took "one" for a row, and what follows for bad lines.
@@ -279,9 +279,7 @@ def test_quoted_values_of_csv_may_span_lines_and_bad_lines_beside_them_are_set_a
         (b"id,note\n1,a\n2,\xfc\n", "line 3 is not UTF-8"),
     ],
 )
-def test_a_csv_file_that_cannot_be_read_as_it_was_meant_stops_the_flow(
-    inflow: Inflow, content: bytes, said: str
-) -> None:
+def test_an_ambiguous_csv_file_stops_the_flow(inflow: Inflow, content: bytes, said: str) -> None:
     (inflow.folder / "a.csv").write_bytes(content)
     source = {"files": str(inflow.folder), "format": "csv", "schema": "id BIGINT, note STRING"}
     (failed,) = inflow.fails(source)

@@ -58,7 +58,7 @@ def ids_in(pipeline: Pipeline, kind: str) -> list[int]:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("kind", ["delta", "parquet"])
-def test_every_record_lands_once(
+def test_every_record_is_written_once(
     kind: str, moment: str, tmp_path: Path, spark: "SparkSession"
 ) -> None:
     """Nothing is lost and nothing is there twice, wherever 0.1.0 ended around the commit."""

@@ -47,7 +47,7 @@ def letters(bootstrap: str, topic: str) -> list[tuple[bytes | None, int]]:
     return sorted(found, key=lambda each: each[1])
 
 
-def test_a_crash_between_dead_letters_and_table_doubles_neither(
+def test_a_crash_between_dead_letters_and_table_duplicates_neither(
     bootstrap: str,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
@@ -82,7 +82,7 @@ def test_a_crash_between_dead_letters_and_table_doubles_neither(
     assert [event.dead_letters for event in pipeline.batches()] == [0, 1]
 
 
-def test_a_letter_names_the_field_that_does_not_fit_and_a_run_that_stops_names_it_too(
+def test_dead_letters_and_failed_runs_name_the_mismatched_field(
     bootstrap: str,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,

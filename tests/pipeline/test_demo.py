@@ -63,7 +63,7 @@ def topics_of(servers: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_order_is_written_or_dead_lettered_and_the_broker_stays(
+def test_every_order_is_written_or_dead_lettered_and_the_broker_keeps_running(
     started: list[Demo], tmp_path: Path
 ) -> None:
     demo = Demo("--data", str(tmp_path / "data"), "--orders", str(ORDERS))

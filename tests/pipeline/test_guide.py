@@ -43,7 +43,7 @@ def whole_specs() -> list[str]:
 
 
 @pytest.mark.parametrize("at", range(len(whole_specs())))
-def test_a_spec_in_the_guide_is_right(at: int) -> None:
+def test_each_spec_in_the_guide_is_valid(at: int) -> None:
     assert parse_spec(whole_specs()[at]).resolved()
 
 

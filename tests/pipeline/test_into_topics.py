@@ -63,7 +63,7 @@ def values(helper: Headrace, topic: str, count: int) -> list[str]:
     return [(each.value or b"").decode() for each in helper.consume(topic, read_committed=True)]
 
 
-def test_a_topic_lands_in_a_topic_once_though_a_run_ends_before_or_after_its_commit(
+def test_a_topic_is_copied_to_a_topic_once_despite_a_crash_around_the_commit(
     helper: Headrace,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
@@ -127,7 +127,7 @@ def test_records_keep_their_order_and_those_too_large_for_the_topic_are_dead_let
     assert facts.error == "TooLarge"
 
 
-def test_files_land_in_a_topic_once(
+def test_each_line_of_a_file_is_written_to_a_topic_once(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -153,7 +153,7 @@ def test_files_land_in_a_topic_once(
     assert ids(helper, out, 21) == list(range(21))
 
 
-def test_a_delta_tables_new_rows_land_in_a_topic_once(
+def test_new_rows_of_a_delta_table_are_written_to_a_topic_once(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -176,7 +176,7 @@ def test_a_delta_tables_new_rows_land_in_a_topic_once(
     assert {value["day"] for value in values} == {"a", "b", "c"}
 
 
-def test_text_that_a_delta_table_is_partitioned_by_stays_text(
+def test_a_text_partition_column_of_a_delta_table_stays_text(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -196,7 +196,7 @@ def test_text_that_a_delta_table_is_partitioned_by_stays_text(
     assert sorted(values(helper, out, 2)) == ['{"id":0,"p":"007"}', '{"id":1,"p":"12"}']
 
 
-def test_files_of_any_name_and_with_columns_of_their_own_land_whole(
+def test_files_with_any_name_and_extra_columns_are_read_completely(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -223,7 +223,7 @@ def test_files_of_any_name_and_with_columns_of_their_own_land_whole(
     ]
 
 
-def test_quotes_in_csv_files_are_those_of_the_rfc_unless_the_options_say_otherwise(
+def test_csv_quotes_follow_the_rfc_unless_options_change_them(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -263,7 +263,11 @@ BAD_FILES = {
         "line 2: SchemaMismatch: does not fit the schema: id: expected bigint, found string.",
     ),
     "no utf-8": ("json", b'{"id": 1, "note": "\xff\xfe"}\n', "line 1: InvalidUtf8"),
-    "no number": ("csv", b"id,note\n1,a\nx,b\n", "line 3: NotCsv: does not match the CSV schema of"),
+    "no number": (
+        "csv",
+        b"id,note\n1,a\nx,b\n",
+        "line 3: NotCsv: does not match the CSV schema of",
+    ),
     "columns changed": ("csv", b"note,id\n1,2\n", "a.csv"),
     "too many": ("csv", b"id,note\n1,a,b\n", "line 2: NotCsv"),
     "no parquet": ("parquet", b"nonsense", "a.parquet cannot be read as Parquet"),
@@ -271,7 +275,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", list(BAD_FILES))
-def test_a_file_that_cannot_be_read_is_named_with_its_line_and_nothing_of_it_lands(
+def test_an_unreadable_file_is_reported_with_its_line_and_not_written(
     case: str,
     helper: Headrace,
     bootstrap: str,

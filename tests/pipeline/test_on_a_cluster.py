@@ -94,7 +94,7 @@ class Run:
 
 
 @pytest.mark.parametrize("trouble", [Run.failovers, Run.rolling_restart])
-def test_a_topic_lands_in_a_table_exactly_once(
+def test_a_topic_is_written_to_a_table_exactly_once(
     cluster: Cluster, make_pipeline: MakePipeline, trouble: Callable[[Run], None]
 ) -> None:
     topic = cluster.headrace.create_topic(partitions=PARTITIONS)
@@ -104,7 +104,7 @@ def test_a_topic_lands_in_a_table_exactly_once(
     assert all(row["id"] == row["o"] for row in pipeline.rows())
 
 
-def test_a_topic_lands_in_a_topic_exactly_once_through_a_rolling_restart(
+def test_a_topic_is_copied_exactly_once_through_a_rolling_restart(
     cluster: Cluster, make_pipeline: MakePipeline
 ) -> None:
     topic = cluster.headrace.create_topic(partitions=PARTITIONS)

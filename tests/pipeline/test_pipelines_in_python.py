@@ -41,7 +41,7 @@ def source(topic: str) -> TopicSource:
     return TopicSource(topics=(topic,), value=value, max_records_per_batch=A_BATCH)
 
 
-def test_tables_are_looked_after_on_the_way_and_hold_every_row_once(
+def test_tables_are_maintained_during_a_run_and_hold_every_row_once(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -89,7 +89,7 @@ def test_tables_are_looked_after_on_the_way_and_hold_every_row_once(
     assert len(list((tmp_path / "parquet").glob("*.parquet"))) == 1
 
 
-def test_a_spec_in_yaml_runs_from_python_and_says_what_it_did_or_why_not(
+def test_a_yaml_spec_runs_from_python_and_reports_its_result_or_error(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -148,7 +148,7 @@ checkpoint: checkpoint
     assert [row["id"] for row in delta_rows(tmp_path / "table")] == [1]
 
 
-def test_a_column_that_the_schema_lacks_is_found_before_anything_runs(tmp_path: Path) -> None:
+def test_a_column_missing_from_the_schema_is_reported_before_the_run(tmp_path: Path) -> None:
     pipeline = Pipeline(
         pipeline="p",
         source=TopicSource(topics=("t",), value=Json(schema="id BIGINT")),

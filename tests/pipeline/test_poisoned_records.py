@@ -77,7 +77,7 @@ def order(number: int) -> bytes:
     return json.dumps({"id": number}).encode()
 
 
-def test_damaged_batches_stop_the_run_or_are_set_aside_with_their_offsets(
+def test_damaged_batches_stop_the_run_or_are_dead_lettered_with_their_offsets(
     log: Log, pipeline: Callable[..., Pipeline]
 ) -> None:
     for number in range(BATCHES):
@@ -108,7 +108,7 @@ def test_damaged_batches_stop_the_run_or_are_set_aside_with_their_offsets(
 
 
 @pytest.mark.parametrize("wrong", [damage.foreign_base_offset, damage.no_magic])
-def test_bytes_that_are_no_batch_always_stop_the_run(
+def test_bytes_that_are_not_a_batch_always_stop_the_run(
     log: Log, pipeline: Callable[..., Pipeline], wrong: Damage
 ) -> None:
     """Nobody knows where the next batch begins: to go on would be a gap of unknown length."""

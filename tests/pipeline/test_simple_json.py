@@ -60,7 +60,7 @@ def comparable(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("duplicate_keys", ["last", "error"])
-def test_simple_records_become_the_rows_that_spark_makes(
+def test_simple_records_become_the_same_rows_as_in_spark(
     spark: "SparkSession", tmp_path: Path, duplicate_keys: str
 ) -> None:
     """Every record that the reader takes is good for Spark too, and has the same columns there."""

@@ -79,7 +79,7 @@ def test_queries_of_one_checkpoint_read_every_record_once(
     ]
 
 
-def test_the_progress_tells_what_is_still_to_be_read(
+def test_the_progress_reports_the_remaining_records(
     stream: Stream, make_topic: MakeTopic, send: Send
 ) -> None:
     """The end is that of the moment when the query was started, for every batch of it."""
@@ -96,7 +96,7 @@ def test_the_progress_tells_what_is_still_to_be_read(
     assert told == [({topic: {"0": 25}}, end), (end, end)]
 
 
-def test_a_query_from_the_latest_offsets_has_one_beginning(
+def test_a_query_from_the_latest_offsets_starts_once(
     bootstrap: str, make_topic: MakeTopic, send: Send
 ) -> None:
     """Spark asks for it twice; a record that comes in between belongs to the query."""
@@ -113,7 +113,7 @@ def test_a_query_from_the_latest_offsets_has_one_beginning(
     ]
 
 
-def test_a_first_batch_that_was_not_finished_is_read_whole_after_a_crash(
+def test_an_unfinished_first_batch_is_read_again_after_a_crash(
     bootstrap: str, make_topic: MakeTopic, send: Send
 ) -> None:
     """Spark has noted where it ends, and asks a second time where it begins."""
@@ -153,14 +153,16 @@ def test_python_processes_of_spark_do_not_read_its_jar(spark: "SparkSession") ->
     assert spark.sparkContext.parallelize([0], 1).mapPartitions(archives).collect() == []
 
 
-def test_sockets_to_python_lie_where_the_next_session_clears_up(spark: "SparkSession") -> None:
+def test_python_sockets_are_in_a_directory_that_the_next_session_cleans(
+    spark: "SparkSession",
+) -> None:
     spark.sparkContext.parallelize([0], 1).map(str).collect()
     home = socket_home()
     assert home is not None
     assert list(home.glob(".*.sock"))
 
 
-def test_a_checkpoint_is_written_without_a_program_for_each_file(
+def test_a_checkpoint_is_written_without_a_process_per_file(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     """Hadoop's own way to rename starts `readlink` four times for each file."""

@@ -34,7 +34,7 @@ def places(rows: list[Row]) -> list[tuple[int, int]]:
     return sorted((row["p"], row["o"]) for row in rows)
 
 
-def test_every_record_lands_once_and_a_restart_goes_on(
+def test_every_record_is_written_once_and_a_restart_continues(
     tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic, folder = make_topic(2), tmp_path / "folder"

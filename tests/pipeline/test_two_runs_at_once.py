@@ -70,7 +70,7 @@ def records(first: int, count: int, *bad: int) -> list[tuple[int, None, bytes]]:
     ]
 
 
-def test_a_run_whose_batch_another_has_cut_shorter_stops_and_nothing_is_lost_or_doubled(
+def test_a_run_whose_batch_another_run_shortened_stops_without_loss_or_duplicates(
     two: tuple[Two, str], send: Send, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One run has planned a batch; the other plans a longer one of the same number, sets its bad
@@ -112,7 +112,7 @@ def test_a_run_whose_batch_another_has_cut_shorter_stops_and_nothing_is_lost_or_
     assert runs.letters(bootstrap, 2) == [7, 11]
 
 
-def test_a_run_that_finds_anothers_letters_for_its_batch_stops(
+def test_a_run_that_finds_another_runs_dead_letters_for_its_batch_stops(
     two: tuple[Two, str], send: Send, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the letters of what only it has read would be left out."""

@@ -45,7 +45,7 @@ steps = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(steps)
-def test_a_compacted_log_is_what_the_model_says(steps: list[tuple[object, ...]]) -> None:
+def test_a_compacted_log_equals_the_model(steps: list[tuple[object, ...]]) -> None:
     fs = MemoryFileSystem()
     manager, log = open_manager(fs)
     history, cleaner, now_ms = History(), LogCleaner(log), NOW_MS

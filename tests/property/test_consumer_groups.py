@@ -186,7 +186,7 @@ def perform(driver: ConsumerDriver, clients: dict[str, Client], step: tuple[obje
 
 @settings(max_examples=50, deadline=None)
 @given(plan=st.lists(steps, min_size=5, max_size=40))
-def test_no_partition_has_two_owners_and_every_group_comes_to_rest(
+def test_no_partition_has_two_owners_and_every_group_becomes_stable(
     plan: list[tuple[object, ...]],
 ) -> None:
     driver, clients = busy_group()
@@ -210,7 +210,7 @@ def test_no_partition_has_two_owners_and_every_group_comes_to_rest(
 
 @settings(max_examples=25, deadline=None)
 @given(plan=st.lists(steps, min_size=5, max_size=30))
-def test_a_restart_at_any_moment_finds_the_group_as_it_was(plan: list[tuple[object, ...]]) -> None:
+def test_a_restart_at_any_moment_restores_the_group(plan: list[tuple[object, ...]]) -> None:
     driver, clients = busy_group()
     for step in plan:
         perform(driver, clients, step)

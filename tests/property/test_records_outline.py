@@ -54,7 +54,7 @@ def test_outlines_agree_with_the_records(batch: bytearray) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(batches(), st.data())
-def test_a_damaged_batch_is_refused_by_both_or_by_neither(
+def test_a_damaged_batch_is_rejected_by_both_or_by_neither(
     batch: bytearray, data: st.DataObject
 ) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

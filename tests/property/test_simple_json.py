@@ -61,7 +61,7 @@ def row_of(record: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RECORDS, max_size=20), st.booleans(), st.sampled_from([None, 1]))
-def test_what_is_taken_is_what_was_written(
+def test_accepted_values_equal_the_written_ones(
     records: list[dict[str, Any]], ascii_only: bool, indent: int | None
 ) -> None:
     """Every record that is taken has its own values; only names with escapes are left."""
@@ -89,9 +89,7 @@ def test_numbers_become_the_nearest_double(digits: int, power: int) -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 10**19 - 1), st.integers(-50, 25))
-def test_doubles_become_floats_only_where_rounding_twice_does_no_harm(
-    digits: int, power: int
-) -> None:
+def test_doubles_become_floats_only_where_double_rounding_is_exact(digits: int, power: int) -> None:
     bits = to_double(np.uint64(digits), power, POWERS)
     if bits == UNKNOWN or not fits_float(bits):
         return
@@ -116,7 +114,7 @@ def test_columns_grow_with_their_records() -> None:
     assert rows.to_pylist() == [row_of(each) for each in records]
 
 
-def test_a_record_that_is_left_leaves_nothing_behind() -> None:
+def test_a_skipped_record_leaves_no_values_behind() -> None:
     """Rows before and behind one that breaks off in the middle of a list are as they were."""
     good = {"i": 1, "arr": ["a", "b"], "m": {"k": {"z": 1}}, "deep": [[1.5], []]}
     text = json.dumps(good).encode()

@@ -154,7 +154,7 @@ def check_valid(tree: ZnodeTree, before: MetadataImage) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(batches(), st.integers(4, 12), st.integers(300, 4000))
-def test_znodes_hold_the_image_and_every_prefix_of_writes_a_valid_one(
+def test_znodes_hold_the_image_and_every_prefix_of_writes_is_valid(
     found: list[list[MetadataRecord]], write_ops: int, write_bytes: int
 ) -> None:
     tree = new_tree()
@@ -173,7 +173,7 @@ def test_znodes_hold_the_image_and_every_prefix_of_writes_a_valid_one(
 
 @settings(deadline=None, max_examples=40)
 @given(batches(), st.integers(4, 8), st.data())
-def test_a_new_controller_goes_on_from_wherever_the_last_one_was_cut_off(
+def test_a_new_controller_continues_from_any_interrupted_write(
     found: list[list[MetadataRecord]], write_ops: int, data: st.DataObject
 ) -> None:
     """Rubble of a half-deleted topic never stands in the way of what comes next."""

@@ -38,7 +38,7 @@ def test_acks_0_reports_success_without_an_offset(
 
 
 @pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)])
-def test_a_lost_answer_is_retried(
+def test_a_lost_response_is_retried(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll, *, idempotent: bool, copies: int
 ) -> None:
     # Invariant: a retry delivers at least once; with idempotence exactly once.
@@ -50,7 +50,7 @@ def test_a_lost_answer_is_retried(
     assert read_all(topic) == [b"once"] * copies
 
 
-def test_retries_0_tells_the_application_instead(
+def test_retries_0_reports_the_error_to_the_application(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll
 ) -> None:
     # Invariant: without retries a failure is reported, once, and nothing is sent again.
@@ -62,7 +62,7 @@ def test_retries_0_tells_the_application_instead(
     assert read_all(topic) == []
 
 
-def test_errors_that_pass_are_retried_until_they_have_passed(
+def test_transient_errors_are_retried_until_they_end(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll
 ) -> None:
     # Invariant: retries (the default: as many as it takes) hide passing errors.

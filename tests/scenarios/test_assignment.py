@@ -29,7 +29,7 @@ def settle(members: list[Reader], expected: Callable[[], bool], *topics: str) ->
     until(members, settled, "the group is settled")
 
 
-def test_range_divides_each_topic_for_itself(make_topic: MakeTopic, reader: MakeReader) -> None:
+def test_range_divides_each_topic_separately(make_topic: MakeTopic, reader: MakeReader) -> None:
     # Invariant: the first member gets the larger part of every topic.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     members = [enter(reader, "range", *topics) for _ in range(2)]
@@ -64,7 +64,7 @@ def test_cooperative_sticky_moves_only_what_it_must(
     assert stays.revoked == [comes.owned]
 
 
-def test_eager_strategies_give_up_everything_first(
+def test_eager_strategies_revoke_all_partitions_first(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
     # Invariant: with range nobody reads while partitions move: all of it is revoked first.

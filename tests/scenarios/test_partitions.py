@@ -9,7 +9,7 @@ from support.wire.topics import MakeTopic
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_fewer_or_as_many_partitions_are_refused(
+def test_the_partition_count_cannot_shrink_or_stay_the_same(
     admin: AdminClient, make_topic: MakeTopic, count: int
 ) -> None:
     # Invariant: partitions are only ever added; a refused change changes nothing.

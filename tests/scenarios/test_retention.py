@@ -20,7 +20,7 @@ def retention(admin: AdminClient, topic: str) -> tuple[str, ConfigSource]:
     return entry.value, ConfigSource(entry.source)
 
 
-def test_a_week_is_the_default_and_minus_one_is_for_ever(
+def test_retention_defaults_to_a_week_and_minus_one_is_unlimited(
     admin: AdminClient, make_topic: MakeTopic
 ) -> None:
     # Invariant: without a word about it a topic keeps a week.
@@ -30,7 +30,7 @@ def test_a_week_is_the_default_and_minus_one_is_for_ever(
     assert for_ever == ("-1", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-def test_records_go_after_a_week_unless_the_topic_keeps_them_for_ever(
+def test_records_expire_after_a_week_unless_retention_is_unlimited(
     make_topic: MakeTopic, sender: MakeSender, reader: MakeReader
 ) -> None:
     # Invariant: older than a week goes, younger stays; -1 keeps whatever its age.
