@@ -287,12 +287,12 @@ def differences(
     return found
 
 
-def test_what_the_controller_decides(sides: tuple[Side, Side]) -> None:
+def test_the_controller_answers_as_in_kafka(sides: tuple[Side, Side]) -> None:
     found = differences(sides, CONTROLLER_DECIDES)
     assert not found, "\n".join(found)
 
 
-def test_what_any_broker_knows(sides: tuple[Side, Side]) -> None:
+def test_any_broker_answers_as_in_kafka(sides: tuple[Side, Side]) -> None:
     for side in sides:
         wait_for(
             lambda side=side: sorted(side.partition("led").isr_nodes) == [1, 2],  # type: ignore[misc]
@@ -303,14 +303,14 @@ def test_what_any_broker_knows(sides: tuple[Side, Side]) -> None:
     assert not found, "\n".join(found)
 
 
-def test_what_leaders_followers_and_strangers_say_of_a_partition(sides: tuple[Side, Side]) -> None:
+def test_leaders_followers_and_other_brokers_answer_as_in_kafka(sides: tuple[Side, Side]) -> None:
     found = differences(sides, [produced("led")] * 2)
     assert not found, "\n".join(found)
     found = differences(sides, EACH_BROKER, (1, 2, 3))
     assert not found, "\n".join(found)
 
 
-def test_where_a_partition_is_after_it_was_moved(sides: tuple[Side, Side]) -> None:
+def test_a_moved_partition_is_described_as_in_kafka(sides: tuple[Side, Side]) -> None:
     targets: list[list[int]] = [[1, 2], [2, 1], [1, 2, 3], [3], [2, 3]]
     twice = alter.AlterPartitionReassignmentsRequest(
         topics=[

@@ -232,7 +232,7 @@ def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cleaned]:
         yield Cleaned(kafka, before, after, last)
 
 
-def test_both_clean_a_log_alike_and_kafka_goes_on_with_ours(
+def test_both_brokers_compact_a_log_alike_and_kafka_opens_ours(
     cleaned: Cleaned, tmp_path: Path
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -267,7 +267,7 @@ def test_both_clean_a_log_alike_and_kafka_goes_on_with_ours(
     kafka.stop()
 
 
-def test_a_swap_that_kafka_left_behind_is_completed(cleaned: Cleaned, tmp_path: Path) -> None:
+def test_an_interrupted_swap_of_kafka_is_completed(cleaned: Cleaned, tmp_path: Path) -> None:
     """Kafka was killed between naming a cleaned segment `.swap` and giving it its name."""
     data, finished = tmp_path / "data", tmp_path / "finished"
     shutil.copytree(cleaned.before, data)

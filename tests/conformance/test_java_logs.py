@@ -50,7 +50,7 @@ def fill(bootstrap: str, topic: str) -> list[bytes]:
     return values
 
 
-def test_kafka_reads_what_a_broker_wrote(tmp_path: Path) -> None:
+def test_kafka_reads_a_log_that_a_broker_wrote(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "broker") as broker:
         with Wire(broker.bootstrap_servers) as wire:
             create_topic(wire, "ours", 1, SMALL_SEGMENTS)
@@ -72,7 +72,7 @@ def test_kafka_reads_what_a_broker_wrote(tmp_path: Path) -> None:
             assert not COMPLAINT.search(verified), verified[:2000]
 
 
-def test_a_broker_serves_what_kafka_wrote(tmp_path: Path) -> None:
+def test_a_broker_serves_a_log_that_kafka_wrote(tmp_path: Path) -> None:
     with KafkaNode(tmp_path / "kafka") as kafka:
         with Wire(kafka.bootstrap_servers) as wire:
             create_topic(wire, "theirs", 1, SMALL_SEGMENTS)

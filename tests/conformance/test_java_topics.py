@@ -42,7 +42,7 @@ def test_defaults_and_existing_topics(tool: Tool, name: str) -> None:
         tool(TOPICS, "--describe", "--topic", f"{name}-not")
 
 
-def test_kafkas_messages_for_what_cannot_be(tool: Tool, name: str) -> None:
+def test_invalid_requests_get_kafkas_messages(tool: Tool, name: str) -> None:
     with pytest.raises(ToolFailed, match="replication factor"):
         tool(TOPICS, "--create", "--topic", name, "--replication-factor", "3")
     tool(TOPICS, "--create", "--topic", name, "--partitions", "2")

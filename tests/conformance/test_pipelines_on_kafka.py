@@ -43,7 +43,7 @@ LINES = 50
 
 
 @pytest.mark.timeout(3600)
-def test_the_tests_of_pipelines_pass_on_kafka_as_they_are(kafka: KafkaNode) -> None:
+def test_the_pipeline_tests_pass_on_kafka_unchanged(kafka: KafkaNode) -> None:
     tests = [str(ROOT / "tests" / "pipeline" / module) for module in MODULES]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *tests],
@@ -122,7 +122,7 @@ def landed(rows: Sequence[Row]) -> list[Order]:
     return sorted(Order(row["p"], row["o"], row["id"], row["trace"]) for row in rows)
 
 
-def test_every_way_out_and_in_is_exact_on_kafka_though_the_driver_is_killed(
+def test_every_source_and_sink_is_exact_on_kafka_after_the_driver_is_killed(
     kafka: KafkaNode, name: str, tmp_path: Path
 ) -> None:
     bootstrap = kafka.bootstrap_servers

@@ -124,7 +124,7 @@ def counts(bootstrap: str, name: str) -> Iterator[Callable[[], dict[str, list[in
     consumer.close()
 
 
-def test_a_word_count_is_exact_though_an_instance_is_killed(
+def test_a_word_count_is_exact_after_an_instance_is_killed(
     start: Start, bootstrap: str, name: str, counts: Callable[[], dict[str, list[int]]]
 ) -> None:
     # Invariant: a word that came n times has the counts 1 to n, in order, each of them once.
