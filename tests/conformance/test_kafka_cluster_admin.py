@@ -186,7 +186,9 @@ def test_the_preferred_replica_leads_again_after_an_election(
     assert partitions_of(cli, topic)[0]["leader"] == 3
 
 
-def test_unknown_topics_and_brokers_are_named(cli: Cli, admin: AdminClient, tmp_path: Path) -> None:
+def test_unknown_topics_and_brokers_and_invalid_plans_are_rejected(
+    cli: Cli, admin: AdminClient, tmp_path: Path
+) -> None:
     topic = placed(admin, [[1]])
     assert cli("cluster", "elect", "no-such-topic").code == 4
     assert cli("cluster", "reassign", "--to", "1,9").code == 4

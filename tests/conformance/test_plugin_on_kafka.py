@@ -31,7 +31,7 @@ def test_the_broker_is_the_one_that_was_named(elsewhere, headrace_noproc):
 
 
 @pytest.mark.parametrize("round", range(3))
-def test_each_test_starts_with_only_the_topics_that_existed_before(elsewhere, round):
+def test_each_test_finds_what_was_there_before_and_nothing_else(elsewhere, round):
     assert "orders" not in elsewhere.topics()
     assert "billing" not in elsewhere.groups()
     assert elsewhere.create_topic("orders", partitions=3) == "orders"
@@ -52,7 +52,7 @@ def test_each_test_starts_with_only_the_topics_that_existed_before(elsewhere, ro
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_are_removed_and_rejoin(elsewhere, protocol):
+def test_members_are_put_out_and_come_back(elsewhere, protocol):
     elsewhere.create_topic("work", partitions=2)
     elsewhere.produce("work", *"abcdef")
     settings = {
@@ -88,11 +88,11 @@ def test_members_are_removed_and_rejoin(elsewhere, protocol):
     elsewhere.left_open = consumer
 
 
-def test_a_group_with_a_leftover_member_is_deleted(elsewhere):
+def test_a_group_whose_member_was_left_behind_is_gone(elsewhere):
     assert "workers" not in elsewhere.groups()
 
 
-def test_a_fenced_producer_cannot_write(elsewhere):
+def test_a_fenced_producer_is_shut_out(elsewhere):
     elsewhere.create_topic("ledger")
     assert elsewhere.transaction("bank") is None
     producer = Producer(

@@ -225,7 +225,7 @@ def test_raw_keys_are_columns_next_to_sql(
     assert [(row["id"], row["who"]) for row in pipeline.rows()] == [(0, "k"), (1, "k")]
 
 
-def test_partitions_that_are_added_are_read_from_their_first_record(
+def test_added_partitions_are_read_from_their_first_record(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)

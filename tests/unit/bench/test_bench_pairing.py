@@ -71,7 +71,7 @@ def test_pairs_run_abba_after_both_are_warm(tmp_path: Path) -> None:
     assert len(result.first) == len(result.second) == 3
 
 
-def test_samples_stay_with_their_contestant_whoever_ran_first(tmp_path: Path) -> None:
+def test_samples_belong_to_their_contestant_in_any_order(tmp_path: Path) -> None:
     result = run(Scripted(warm_ups=0), tmp_path, 2)
     assert [sample["n"] for sample in result.first] == [3.0, 6.0]
     assert [sample["n"] for sample in result.second] == [4.0, 5.0]

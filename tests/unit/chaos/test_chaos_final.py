@@ -29,7 +29,7 @@ def leave_open(bootstrap: str, timeout_ms: int) -> Producer:
     return left
 
 
-def test_what_lies_behind_a_transaction_that_was_left_open_is_read() -> None:
+def test_records_after_an_abandoned_transaction_are_read() -> None:
     # As in seed 40021, where it was taken for lost.
     with Broker(settings=SETTINGS) as broker:
         left = leave_open(broker.bootstrap_servers, timeout_ms=1000)
@@ -40,7 +40,7 @@ def test_what_lies_behind_a_transaction_that_was_left_open_is_read() -> None:
     assert values == {index: [f"behind {index}"] for index in range(PARTITIONS)}
 
 
-def test_a_transaction_that_stays_open_is_no_end() -> None:
+def test_a_transaction_that_stays_open_is_not_the_end_of_the_log() -> None:
     with Broker(settings=SETTINGS) as broker:
         left = leave_open(broker.bootstrap_servers, timeout_ms=600_000)
         _, complete = read_all(broker.bootstrap_servers, 1.0)

@@ -60,7 +60,7 @@ async def hear(links: NetworkLinks, factory: "Callable[[], Plain | Buffered]") -
 
 
 @pytest.mark.parametrize("factory", [Plain, Buffered])
-def test_both_kinds_of_protocol_receive_what_is_sent(
+def test_both_kinds_of_protocol_receive_the_sent_bytes(
     factory: "Callable[[], Plain | Buffered]",
 ) -> None:
     # The watch for crashed brokers has a plain one, the client a buffered one.

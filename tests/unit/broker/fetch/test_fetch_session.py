@@ -106,7 +106,7 @@ def test_an_incremental_response_has_only_changed_partitions() -> None:
     assert not news(high_watermark=4)
 
 
-def test_a_partition_with_records_goes_to_the_end_of_the_line() -> None:
+def test_a_partition_with_records_moves_to_the_end_of_the_order() -> None:
     plan = opened(sessions(), wanted(0), wanted(1))
     assert plan.session is not None
     plan.session.news(

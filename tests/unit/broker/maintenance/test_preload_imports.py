@@ -42,7 +42,7 @@ def test_a_broker_starts_without_its_coordinators_and_imports_them_later(
     assert later == len(MODULES)
 
 
-def test_modules_are_imported_one_a_turn_until_it_is_over(
+def test_modules_are_imported_one_per_loop_iteration_until_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     imported: list[str] = []

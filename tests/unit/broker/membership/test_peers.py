@@ -53,7 +53,7 @@ class SilentPeer:
         self.ended.set()
 
 
-def test_who_waits_for_an_earlier_life_is_told_when_the_next_one_is_known() -> None:
+def test_requests_to_an_earlier_incarnation_fail_when_the_next_one_is_known() -> None:
     async def test() -> None:
         async with SilentPeer() as peer:
             lost: list[int] = []
@@ -78,7 +78,7 @@ def test_who_waits_for_an_earlier_life_is_told_when_the_next_one_is_known() -> N
     run(test())
 
 
-def test_a_new_request_does_not_go_to_an_earlier_life() -> None:
+def test_a_new_request_does_not_go_to_an_earlier_incarnation() -> None:
     async def test() -> None:
         async with SilentPeer() as peer:
             peers = Peers(1, lambda _id: peer.address, lambda _id: peer.life)
@@ -92,7 +92,7 @@ def test_a_new_request_does_not_go_to_an_earlier_life() -> None:
     run(test())
 
 
-def test_a_follower_does_not_wait_for_a_leader_that_has_lost_its_power() -> None:
+def test_a_follower_does_not_wait_for_a_leader_without_power() -> None:
     """Its socket would say nothing for `replica.socket.timeout.ms`, which is half a minute."""
     with Simulation(seed=3) as simulation:
         cluster = SimulatedCluster(simulation, 3)

@@ -30,7 +30,7 @@ async def _unused(image: object, records: object) -> None:
     raise AssertionError
 
 
-def test_a_decision_is_answered_though_the_term_ends_with_it() -> None:
+def test_a_committed_decision_is_answered_even_if_the_term_ends() -> None:
     """It is committed: its client is told what came of it, not that its request failed."""
     metadata = MemberMetadata(cast("ControllerSettings", None), _unused)
     active_controller = EndingController(metadata)

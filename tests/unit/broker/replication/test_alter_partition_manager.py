@@ -71,7 +71,7 @@ def a_leader() -> Leader:
     )
 
 
-def test_a_change_proposed_while_the_last_ones_answer_is_on_its_way_is_asked_for() -> None:
+def test_a_change_proposed_before_the_last_response_is_sent_later() -> None:
     """Metadata may tell of a change before its answer comes, and then the next is proposed.
 
     Found with 1,000 partitions after all brokers were killed: the late answer put an end to the

@@ -31,7 +31,7 @@ def no_log(_replica: Replica, _config: LogConfig) -> Log:
     raise AssertionError
 
 
-def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> None:
+def test_a_follower_that_registered_again_sends_all_its_partitions() -> None:
     # Found by the simulator: an idle partition stayed out of sync after its follower's session
     # with the store had expired, because no fetch named it under the new broker epoch.
     sessions = FollowerFetchSessions(Random(1), Unthrottled(), partial(CatchUpThrottle, 1 << 20))
@@ -44,7 +44,7 @@ def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> Non
     assert again.broker_epoch == 11
 
 
-def test_a_follower_is_heard_as_long_as_its_session_goes_on() -> None:
+def test_a_follower_counts_as_fetching_while_its_session_lasts() -> None:
     # Found by the simulator: a follower that fetched an idle partition while it was still in sync,
     # and was then put out of the set by older news, never joined again.
     table = PartitionTable(no_log)

@@ -164,7 +164,7 @@ def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another()
     run(story)
 
 
-def test_a_dead_leader_is_left_alone_once_nothing_is_copied_from_it() -> None:
+def test_a_dead_leader_is_not_contacted_after_its_last_partition_moves() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         moved, stays = a_follower(0), a_follower(1)
         fetcher.add(moved)
@@ -230,7 +230,7 @@ async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: Tak
     return len(records)
 
 
-def test_many_batches_are_taken_in_several_turns_before_more_is_fetched() -> None:
+def test_many_batches_are_appended_in_slices_before_the_next_fetch() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         noted = TakingFollower()
         size = await take_small_batches(fetcher, leader, noted)
@@ -242,7 +242,7 @@ def test_many_batches_are_taken_in_several_turns_before_more_is_fetched() -> Non
     run(story)
 
 
-def test_what_follows_a_failed_write_is_not_taken() -> None:
+def test_batches_after_a_failed_write_are_not_appended() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         noted = TakingFollower(failing=2)
         await take_small_batches(fetcher, leader, noted)
@@ -310,7 +310,7 @@ async def named(fetcher: ReplicaFetcher, leader: Leader, follower: Follower) -> 
     assert [len(asked.topics) for asked, _ in leader.asked[count:]] == [1]
 
 
-def test_a_log_that_is_truncated_step_by_step_is_named_at_once_after_each() -> None:
+def test_each_step_of_a_truncation_is_followed_by_an_immediate_fetch() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         cut = CutFollower(9, iter([7, 5, 3]))
         await named(fetcher, leader, cut.follower)
@@ -320,7 +320,7 @@ def test_a_log_that_is_truncated_step_by_step_is_named_at_once_after_each() -> N
     run(story)
 
 
-def test_a_cut_that_leads_nowhere_is_not_asked_for_again_at_once() -> None:
+def test_a_truncation_without_progress_is_not_retried_immediately() -> None:
     # Else two brokers would do nothing else, as fast as they can, for as long as they live.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         stuck = CutFollower(9, repeat(9))
@@ -332,7 +332,7 @@ def test_a_cut_that_leads_nowhere_is_not_asked_for_again_at_once() -> None:
     run(story)
 
 
-def test_cuts_that_undo_what_the_leader_has_sent_come_more_and_more_slowly() -> None:
+def test_truncations_that_undo_copied_records_back_off() -> None:
     # A leader whose epochs contradict its records sends them, and then asks to drop them.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         swaying = CutFollower(9, repeat(8))
@@ -349,7 +349,7 @@ def test_cuts_that_undo_what_the_leader_has_sent_come_more_and_more_slowly() -> 
     run(story)
 
 
-def test_a_new_epoch_of_the_leader_ends_the_pauses_between_cuts() -> None:
+def test_a_new_leader_epoch_ends_the_pauses_between_truncations() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         swaying = CutFollower(9, repeat(8))
         await named(fetcher, leader, swaying.follower)
@@ -365,7 +365,7 @@ def test_a_new_epoch_of_the_leader_ends_the_pauses_between_cuts() -> None:
     run(story)
 
 
-def test_a_place_that_is_out_of_range_for_good_is_not_asked_for_at_once_again() -> None:
+def test_an_offset_that_stays_out_of_range_is_not_retried_immediately() -> None:
     # The leader does not know the epoch of the follower's last record, and has as many records.
     async def found_nothing(_follower: Follower) -> None:
         pass
@@ -381,7 +381,7 @@ def test_a_place_that_is_out_of_range_for_good_is_not_asked_for_at_once_again() 
     run(story, found_nothing)
 
 
-def test_a_partition_whose_range_cannot_be_made_out_is_asked_for_again() -> None:
+def test_a_partition_whose_offset_range_is_unknown_is_retried() -> None:
     # Also after an error that nobody expected, such as an answer without the partition.
     async def finds_no_answer(_follower: Follower) -> None:
         raise IndexError

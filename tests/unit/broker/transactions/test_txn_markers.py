@@ -97,10 +97,10 @@ def times_asked(*errors: ErrorCode, leads: bool = True) -> int:
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ],
 )
-def test_a_coordinator_that_could_not_write_is_told_again(busy: ErrorCode) -> None:
+def test_a_coordinator_that_could_not_write_is_notified_again(busy: ErrorCode) -> None:
     """Nobody else would ever tell it: the transaction would be about to end for good."""
     assert times_asked(busy, busy, busy) == 4
 
 
-def test_a_coordinator_that_another_broker_leads_now_asks_by_itself() -> None:
+def test_a_coordinator_that_moved_requests_the_markers_itself() -> None:
     assert times_asked(ErrorCode.NOT_COORDINATOR, leads=False) == 1

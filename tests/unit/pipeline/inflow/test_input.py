@@ -189,7 +189,7 @@ def test_a_version_that_deletes_rows_cannot_be_streamed(table: str) -> None:
         DeltaLog(table, None).added(3)
 
 
-def test_missing_versions_are_reported(table: str, tmp_path: Path) -> None:
+def test_missing_versions_and_deletion_vectors_are_rejected(table: str, tmp_path: Path) -> None:
     (Path(table) / "_delta_log" / f"{0:020}.json").unlink()
     with pytest.raises(NotAppended, match="no longer in its log"):
         DeltaTableInput(DeltaSource(delta=table)).next_intent(0, [])
