@@ -1,7 +1,7 @@
 """Random faults on a real cluster under load: a short slice of `script/chaos`.
 
 Three brokers and three ZooKeepers as processes, in network namespaces where they can be made.
-HEADRACE_CHAOS_SECONDS sets how long faults go on, HEADRACE_CHAOS_SEED which.
+HEADRACE_CHAOS_SECONDS sets the duration of the faults, HEADRACE_CHAOS_SEED the faults.
 """
 
 import json

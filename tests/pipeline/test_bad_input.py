@@ -1,4 +1,4 @@
-"""What goes wrong around a pipeline stops it with a sentence; no row is lost, none is doubled."""
+"""External failures stop a pipeline with a clear message; no row is lost or duplicated."""
 
 import json
 import os
@@ -161,7 +161,7 @@ def test_a_changed_schema_adds_columns_or_stops_the_run(
 
 
 class Registry:
-    """Answers every question in the same unhelpful way."""
+    """A registry that answers every request with the same error."""
 
     def __init__(self, status: int, body: bytes) -> None:
         class Answer(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Bad lines of files, and rows of tables that break a rule: each once in the dead letters."""
+"""Each bad line of a file and each row that breaks a rule becomes one dead letter."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.ti
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 class Inflow:
@@ -110,7 +110,7 @@ def inflow(
 def test_bad_json_lines_are_dead_lettered_once_despite_a_crash_around_the_commit(
     inflow: Inflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Good and bad lines of a batch are one transaction, so neither is lost or doubled."""
+    """Good and bad lines of a batch share one transaction, so neither is lost or duplicated."""
     bad = [b'{"id": ', b'{"id": 7} x', b'{"id": "seven"}', b'\xff{"id": 7}', b'{"id": ']
     lines = [b'{"id": 0}', bad[0], b"", bad[1], bad[2], b'{"id": 1}', bad[3], bad[4]]
     file = inflow.folder / "a b.json"
@@ -195,7 +195,7 @@ def test_a_batch_of_only_bad_lines_ends_with_its_dead_letters(inflow: Inflow) ->
 def test_bad_csv_lines_and_rows_that_break_a_rule_are_dead_lettered(
     inflow: Inflow, schema: str | None
 ) -> None:
-    """A row that could be read has no line any more: its letter holds the row as JSON."""
+    """A parsed row has no line, so its dead letter holds the row as JSON."""
     (inflow.folder / "a.csv").write_text('id,note\n1,"a, b"\n2,b,c,d\n-3,e\n4,f\n5\n')
     source: dict[str, object] = {"files": str(inflow.folder), "format": "csv"}
     event = inflow.run(
@@ -254,7 +254,7 @@ def test_rows_of_a_delta_table_that_break_a_rule_name_the_version_and_the_row(
 def test_quoted_csv_values_may_span_lines_and_bad_lines_are_dead_lettered(
     inflow: Inflow,
 ) -> None:
-    # Spark reads by lines: it took "one" for a row, and what follows for bad lines.
+    # Spark reads line by line: "one" becomes a row and the rest bad lines.
     rows = ["id,note", '1,"one\r\ntwo, ""three""\n\nfour"', "2,plain", 'x,"bad\nrow"', "3", "4,d"]
     (inflow.folder / "a.csv").write_bytes("\r\n".join(rows).encode())
     (inflow.folder / "b.csv").write_bytes(b"id,note\n5,plain\ny,bad\n")
@@ -273,9 +273,9 @@ def test_quoted_csv_values_may_span_lines_and_bad_lines_are_dead_lettered(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        # All the lines that follow would be one value.
+        # All following lines would become one value.
         (b'id,note\n1,a\n2,"b\n3,c\n', "a quoted value begins in line 3 and does not end"),
-        # Other characters would stand in its place.
+        # Other characters would replace it.
         (b"id,note\n1,a\n2,\xfc\n", "line 3 is not UTF-8"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`headrace demo`: a broker, orders and a pipeline, checked by the demo itself; then it stays."""
+"""`headrace demo`: a broker, orders and a pipeline, checked by the demo, which then keeps running."""
 
 import os
 import re
@@ -32,7 +32,7 @@ class Demo:
         )
 
     def screen(self) -> str:
-        """All that it prints until it stays."""
+        """The output until the demo waits."""
         assert self.process.stdout is not None
         text = ""
         for each in self.process.stdout:

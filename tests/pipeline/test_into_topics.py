@@ -1,4 +1,4 @@
-"""Topics, files and Delta tables into topics: every row once, also when a batch comes again."""
+"""Topics, files and Delta tables are written to topics once, even if a batch is repeated."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.ti
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_text_partition_column_of_a_delta_table_stays_text(
     run: Callable[[dict[str, object]], None],
     tmp_path: Path,
 ) -> None:
-    # Folders are named for the values: read by their looks, 007 would be a number.
+    # Folder names are the values: with type inference 007 would become a number.
     out, table = make_topic(1), str(tmp_path / "lake")
     write_deltalake(table, pa.table({"id": [0, 1], "p": ["007", "12"]}), partition_by=["p"])
     run(
@@ -203,7 +203,7 @@ def test_files_with_any_name_and_extra_columns_are_read_completely(
     run: Callable[[dict[str, object]], None],
     tmp_path: Path,
 ) -> None:
-    # What Spark takes for patterns are names here; a column that only one file has is no less.
+    # Spark would read these names as patterns; a column in only one file is read too.
     out, folder = make_topic(1), tmp_path / "in"
     folder.mkdir()
     names = ["a[1]", "a1", "b{x,y}", "st*r", "q?", "back\\slash", "with space", "per%20cent", "hä"]

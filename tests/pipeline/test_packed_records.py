@@ -1,4 +1,4 @@
-"""Bad records reach the sink's tasks as they were read, whatever is in them."""
+"""Bad records reach the sink's tasks unchanged, whatever their content."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any

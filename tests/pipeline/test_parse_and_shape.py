@@ -1,4 +1,4 @@
-"""JSON topics become rows: every bad record is marked with its class, nothing passes in silence."""
+"""JSON records become rows; every bad record gets an error class and none is dropped silently."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`headrace pipeline` on a real topic: run, killed, run again; and what the other commands say."""
+"""`headrace pipeline` on a real topic: run, kill, run again, and the output of the other commands."""
 
 import json
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 RECORDS = 40
 KILLED = 137
-# The command, in a process that dies the moment its table has taken a batch.
+# The command in a process that exits right after its table commits a batch.
 DOOMED = f"""
 import os, sys
 from headrace.cli import main

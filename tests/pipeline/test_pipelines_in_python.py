@@ -1,4 +1,4 @@
-"""Pipelines from Python code: made, checked and run, with their tables looked after."""
+"""Pipelines in Python code: created, validated and run, with table maintenance."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def test_tables_are_maintained_during_a_run_and_hold_every_row_once(
     send: Send,
     spark: "SparkSession",
 ) -> None:
-    """Compaction and vacuum after every batch, the shortest retention: all rows, one file."""
+    """Compaction and vacuum run after every batch with the shortest retention; one file holds all rows."""
     topic = make_topic(1)
     send(topic, [(0, None, json.dumps({"id": n}).encode()) for n in range(RECORDS)])
     always = Maintenance(compact_every=0.001, vacuum_every=0.001, retain=0.001)
@@ -126,7 +126,7 @@ def test_a_run_refuses_a_python_step_that_combines_rows_unless_its_scope_is_a_ba
     send: Send,
     spark: "SparkSession",
 ) -> None:
-    """Nothing is written before; the schema is inferred, so no check before the run could know."""
+    """The schema is inferred, so only the run can reject the step; nothing is written."""
     topic = make_topic(1)
     send(topic, [(0, None, b'{"id": 1}'), (0, None, b'{"id": 1}')])
     steps = tmp_path / "steps.py"

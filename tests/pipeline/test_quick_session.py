@@ -1,4 +1,4 @@
-"""Flows whose tasks know the size of what they read do without Spark's look at every row."""
+"""Flows whose tasks know the size of their input skip Spark's check of every row."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_oversized_records_are_read_again_row_by_row(
     send: Send,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each of them lands once, and nobody is told of a failure."""
+    """Each record is written once, and no failure is reported."""
     bound = ByteLimit(records=10, size_bytes=100)
     bounds: list[ByteLimit | None] = []
 

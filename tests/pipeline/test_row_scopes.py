@@ -1,4 +1,4 @@
-"""A step that looks at several rows is refused by its Spark plan, unless its scope is a batch."""
+"""A step that combines rows is rejected by its Spark plan, unless its scope is a batch."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def run(spark: "SparkSession", tmp_path: Path) -> Iterator[Run]:
         return run_step(rows, flow_with({**step, "scope": scope}), 0)
 
     def flow_with(step: dict[str, str]) -> Flow:
-        """The spec would refuse what its text shows: here the plan decides."""
+        """The spec would reject this text; here the plan decides."""
         made = SqlStep.model_validate(step) if "sql" in step else PythonStep.model_validate(step)
         return parse_spec(SPEC).resolved()[0].model_copy(update={"transform": (made,)})
 

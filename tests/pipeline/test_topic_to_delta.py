@@ -1,4 +1,4 @@
-"""A topic lands in a Delta table: every record once, whatever happens on the way."""
+"""Every record of a topic is written to a Delta table once, despite crashes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ SQL = "SELECT id, _record.partition AS p, _record.offset AS o FROM source"
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def order(number: int) -> bytes:
@@ -75,7 +75,7 @@ def test_a_batch_is_limited_and_the_backlog_follows_without_delay(
     send: Send,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In bytes too, also where Spark does not tell how large the records were."""
+    """The limit also counts bytes, even if Spark does not report record sizes."""
     if not spark_tells:
         monkeypatch.setattr(flow_loop, "observed", lambda records: (records, lambda: None))
     topic = make_topic(1)
@@ -189,7 +189,7 @@ def test_a_merge_keeps_the_last_row_of_a_key_and_null_deletes(
 def test_json_values_may_have_avro_keys(
     tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
-    """Tasks decode the keys, and what other tasks have made of the values must not be lost."""
+    """Tasks decode the keys and keep the values that other tasks decoded."""
     topic = make_topic(1)
     schema = tmp_path / "key.avsc"
     schema.write_text('{"type": "record", "name": "k", "fields": [{"name": "n", "type": "long"}]}')
@@ -236,7 +236,7 @@ def test_added_partitions_are_read_from_their_first_record(
         "start": "latest",
     }
     pipeline = make_pipeline(topic, source=source)
-    assert pipeline.run() == []  # nothing has landed yet; where it began is known
+    assert pipeline.run() == []  # no row is written yet; the start is stored
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(timeout=60)
     send(topic, [*orders(0, range(5, 8)), *orders(1, range(4))])
@@ -251,7 +251,7 @@ def test_a_partition_added_while_the_checkpoint_is_lost_is_read_from_its_start(
     make_pipeline: MakePipeline,
     send: Send,
 ) -> None:
-    """A new checkpoint begins with the latest offsets; the table knows which partitions it had."""
+    """A new checkpoint starts at the latest offsets; the table lists its known partitions."""
     topic = make_topic(1)
     source = {
         "topics": [topic],

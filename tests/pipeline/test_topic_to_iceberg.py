@@ -1,4 +1,4 @@
-"""A topic lands in an Iceberg table: every record once, whatever happens on the way."""
+"""Every record of a topic is written to an Iceberg table once, despite crashes."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ BROKEN = b'{"id": '
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def orders(partition: int, numbers: range) -> list[Record]:

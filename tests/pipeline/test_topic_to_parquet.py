@@ -1,4 +1,4 @@
-"""A topic lands in a folder of Parquet files: every record once, whatever happens on the way."""
+"""Every record of a topic is written to a Parquet folder once, despite crashes."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ BROKEN = b'{"id": '
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def orders(partition: int, numbers: range) -> list[Record]:
@@ -88,6 +88,6 @@ def test_a_crash_around_the_manifest_leaves_folder_and_dead_letters_exact(
         pass
     wanted = [(0, at) for at in (0, 1, 2, 3, 4, 7, 8)]
     assert places(parquet_rows(folder)) == wanted
-    assert places(all_parquet_rows(folder)) == wanted  # what the crash left is gone
+    assert places(all_parquet_rows(folder)) == wanted  # leftovers of the crash are removed
     assert [each.offset for each in letters(bootstrap, aside)] == [5, 6]
     assert pipeline.log.committed(pipeline.flow.id) == {TopicPartition(topic, 0): 9}

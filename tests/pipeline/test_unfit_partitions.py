@@ -1,4 +1,4 @@
-"""A value that a table cannot be partitioned by makes a bad record, and stops no batch."""
+"""A value that cannot be a partition value becomes a bad record and stops no batch."""
 
 import json
 from collections.abc import Callable

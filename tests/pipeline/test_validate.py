@@ -1,4 +1,4 @@
-"""`headrace pipeline validate` tries a spec's steps on no rows, and says which line is wrong."""
+"""`headrace pipeline validate` tries a spec's steps without rows and reports the line of an error."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

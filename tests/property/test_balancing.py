@@ -1,4 +1,4 @@
-"""A plan carries the same partitions, evenly, in as many racks as before, and moves little."""
+"""A plan keeps all partitions, spreads them evenly, keeps their racks and moves little."""
 
 from collections import Counter
 
@@ -63,7 +63,7 @@ def test_a_topic_is_spread_evenly_where_racks_do_not_forbid_it(case: tuple) -> N
     for topic in {each.topic for each in placed}:
         held = Counter(b for each, of in after.items() if each.topic == topic for b in of)
         factor = next(len(of) for each, of in after.items() if each.topic == topic)
-        # With all but one broker holding each partition, who may take what is nearly fixed.
+        # If all brokers but one hold each partition, there is almost no choice left.
         assert spread_of(held, racks) <= (1 if factor * 2 <= len(racks) else 2)
 
 

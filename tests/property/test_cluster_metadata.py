@@ -1,4 +1,4 @@
-"""Whatever is asked of the controller, its store and its images agree and stay sound."""
+"""After any request the controller's store and images agree and are valid."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Any text is read as properties or refused by one named error; written ones come back."""
+"""Any text parses as properties or raises one documented error; written properties round-trip."""
 
 import javaproperties
 import pytest

@@ -1,4 +1,4 @@
-"""The record of a commit, written by hand, has the bytes that its schema says."""
+"""The hand-written encoder of commit records produces the bytes of the schema."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

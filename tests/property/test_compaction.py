@@ -1,4 +1,4 @@
-"""Any records, tombstones, transactions: a compacted log says of each key what it said before."""
+"""A compacted log keeps the last value of each key, for any records and transactions."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +82,7 @@ def test_a_compacted_log_equals_the_model(steps: list[tuple[object, ...]]) -> No
                 cleaner.log = log
                 assert last_sequences(log) == before
         history.check(log)
-    # Twice at the same moment is as good as once.
+    # A second compaction at the same time changes nothing.
     cleaner.max_keys = 1000
     cleaner.run(now_ms)
     first, view = records_of(log), read_committed(log)

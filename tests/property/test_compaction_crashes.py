@@ -30,12 +30,12 @@ from support.storage.compacted_model import (
 SEEDS = range(2)
 ROUNDS = 2
 BATCHES = 9
-# Compacting again is dear: every so many crashes.
+# Compacting again is slow, so only some crashes do it.
 AGAIN_EVERY = 30
 
 
 class Everything(Random):
-    """The luck of a process that is killed on a machine that goes on."""
+    """A killed process on a running machine: every write survives."""
 
     def random(self) -> float:
         return 0.0

@@ -1,4 +1,4 @@
-"""The cleaner's inner loops see the same records as the strict reader, and survive any bytes."""
+"""The cleaner's inner loops read the same records as the strict reader and accept any bytes."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Consumer groups under churn: no partition has two owners, and the group comes to rest.
+"""Consumer groups under churn: no partition has two owners, and the group becomes stable.
 
 Clients join, change their subscription, leave, die and are paused; heartbeats and their answers
 get lost; topics come, grow and go; the coordinator restarts; time passes. Each client behaves as

@@ -1,4 +1,4 @@
-"""Arrow columns hold what reading record by record gives, of good batches and of damaged ones."""
+"""Arrow columns equal the records of the reader, for valid and damaged batches."""
 
 from itertools import pairwise
 
@@ -113,7 +113,7 @@ def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch(
 def test_a_damaged_batch_is_reported_and_never_crashes(
     log: list[bytes], data: st.DataObject
 ) -> None:
-    """With the right CRC, so that the decoder itself must find what is wrong, or nothing is."""
+    """The CRC is correct, so only the decoder can detect the damage."""
     place = data.draw(st.integers(HEADER_SIZE, len(log[-1]) - 1))
     batch = bytearray(log[-1])
     batch[place] = data.draw(st.integers(0, 255))

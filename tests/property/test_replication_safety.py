@@ -1,4 +1,4 @@
-"""Replication under random faults: what was acknowledged stays, and the replicas agree."""
+"""Under random faults acknowledged records survive and the replicas agree."""
 
 from random import Random
 

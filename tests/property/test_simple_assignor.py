@@ -1,4 +1,4 @@
-"""The assignor of share groups: everything is read, by as few as it takes, evenly."""
+"""The share group assignor assigns every partition, evenly and to few members."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The short way of an append never lets through what the long way would refuse or change."""
+"""The fast append path accepts only batches that validation accepts unchanged."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
