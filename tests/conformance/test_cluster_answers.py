@@ -1,7 +1,7 @@
-"""The same requests to three brokers of Apache Kafka and of Headrace, the same answers.
+"""The same requests to three brokers of Apache Kafka and of Headrace get the same responses.
 
-Compared are error codes, names, replicas and offsets, not messages; what differs on purpose is in
-docs/compatibility.md and not asked for here. Broker 1 leads `led`, 2 follows it, 3 has no replica.
+The tests compare error codes, names, replicas and offsets, not messages; intended differences are in
+docs/compatibility.md and not tested here. Broker 1 leads `led`, 2 follows it, 3 has no replica.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ IGNORED = frozenset(
 
 
 class Side:
-    """One of the two clusters, spoken to by raw requests."""
+    """One of the two clusters, with raw requests."""
 
     def __init__(self, servers: str) -> None:
         self._wires = {id_: Wire(each) for id_, each in enumerate(servers.split(","), 1)}
@@ -96,7 +96,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 
 def seen(value: object) -> object:
-    """An answer as it is compared: null and an empty list are the same to clients."""
+    """A response for comparison: null and an empty list are the same to clients."""
     if isinstance(value, Struct):
         return {name: seen(getattr(value, name)) for name in value._declared if name not in IGNORED}
     if isinstance(value, list):

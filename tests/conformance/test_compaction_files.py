@@ -52,7 +52,7 @@ pytestmark = [
 
 
 class Shape(NamedTuple):
-    """What must be equal of two cleaned batches: all but the moment of cleaning."""
+    """The fields of two cleaned batches that must be equal: all but the cleaning time."""
 
     offsets: tuple[int, int]
     producer: tuple[int, int, int]
@@ -104,7 +104,7 @@ def create(admin: AdminClient) -> None:
 
 
 def fill(bootstrap: str) -> dict[bytes, bytes | None]:
-    """Keys written again and again; returns the last committed value of each."""
+    """Writes keys repeatedly; returns the last committed value of each."""
     last: dict[bytes, bytes | None] = {}
     common = {"bootstrap.servers": bootstrap, "log_level": 0}
     plain = [
@@ -251,7 +251,7 @@ def test_both_brokers_compact_a_log_alike_and_kafka_opens_ours(
     manager.close()
     dump(ours / f"{TOPIC}-0")
 
-    # What we have cleaned is Kafka's again.
+    # Kafka opens the log that Headrace cleaned.
     kafka = cleaned.kafka
     shutil.rmtree(kafka.data)
     shutil.copytree(ours, kafka.data)

@@ -196,7 +196,7 @@ def _kill_under_a_producer(cluster: ClusterUp, name: str, tmp_path: Path) -> Non
                 process.kill()
                 process.wait()
     text = (tmp_path / "out").read_text()
-    # The tool never sends twice: what it was told has failed may be there, and may not.
+    # The tool never retries: a record reported as failed may or may not be stored.
     succeeded = [json.loads(line) for line in text.splitlines() if "producer_send_success" in line]
     sent = {int(each["value"]) for each in succeeded}
     assert len(sent) >= count // 2

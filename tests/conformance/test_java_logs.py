@@ -1,4 +1,4 @@
-"""The same files for both: DumpLogSegments on what a broker wrote, a broker on what Kafka wrote."""
+"""The same files for both: DumpLogSegments on a broker's log, a broker on Kafka's log."""
 
 import re
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The source on three nodes of Apache Kafka: leaders change and die while it reads.
+"""The source on three nodes of Apache Kafka: leaders change and crash during the read.
 
-What arrives is the topic, exactly: every offset once, with its own value. Records are taken out
-behind a gate, so that the change comes when a read has begun and is far from its end.
+The read returns the topic exactly: every offset once, with its value. Records are released
+through a gate, so that the change happens in the middle of a read.
 """
 
 import json
@@ -67,7 +67,7 @@ class Read:
         self.offsets: list[int] = []
 
     def on(self, until: int) -> None:
-        """Takes at least so many records in all."""
+        """Reads until it has at least this number of records."""
         while len(self.offsets) < until:
             chunk = next(self._chunks)
             offsets = chunk.offset.to_pylist()
@@ -89,7 +89,7 @@ def test_a_read_survives_every_kind_of_leader_change(
     cluster.nodes[stopped].stop()  # hands its partitions over
     read.on(3000)
     topic.heal()
-    topic.prefer()  # leaders change, and nobody dies
+    topic.prefer()  # leaders change without a crash
     read.on(5000)
     killed = topic.leader()
     cluster.nodes[killed].kill()

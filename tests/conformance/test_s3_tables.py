@@ -1,4 +1,4 @@
-"""Tables in a bucket of a real S3 server: as exact as on disk, on one machine and on a cluster."""
+"""Tables in a bucket of a real S3 server: exact as on disk, on one machine and on a cluster."""
 
 import json
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_tables_are_exact_on_a_cluster_that_loses_a_worker(
 def test_two_writers_to_a_delta_table_do_not_overwrite_each_other(
     server: S3Server, name: str
 ) -> None:
-    """Two pipelines commit to one table at once; every commit of both is in its log."""
+    """Two pipelines commit to one table concurrently; its log has every commit of both."""
     store = server.store(name, Path("unused"))
     table = f"{store.base}/shared"
     settings = TableSettings(table, storage_options=dict(store.delta))

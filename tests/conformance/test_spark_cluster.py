@@ -1,7 +1,7 @@
 """Pipelines on a standalone Spark cluster: a master and two workers from PySpark's own jars.
 
 The executors run in other processes and other folders than the driver. One of the workers is
-killed with its executors while batches are on their way.
+killed with its executors during batches.
 """
 
 from collections.abc import Iterator

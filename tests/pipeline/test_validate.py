@@ -1,4 +1,4 @@
-"""`headrace pipeline validate` tries a spec's steps without rows and reports the line of an error."""
+"""`headrace pipeline validate` tries a spec's steps without rows and reports error lines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

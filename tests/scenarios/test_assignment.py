@@ -1,4 +1,4 @@
-"""partition.assignment.strategy: who gets what, and what moves."""
+"""partition.assignment.strategy: the assignment, and the partitions that move."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def test_range_divides_each_topic_separately(make_topic: MakeTopic, reader: Make
 def test_roundrobin_divides_all_partitions_together(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: nobody has more than one partition more than another.
+    # Invariant: partition counts of members differ by at most one.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     members = [enter(reader, "roundrobin", *topics) for _ in range(2)]
     settle(members, lambda: all(len(one.owned) == 3 for one in members), *topics)
@@ -55,7 +55,7 @@ def test_roundrobin_divides_all_partitions_together(
 def test_cooperative_sticky_moves_only_what_it_must(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: a member keeps what the newcomer does not get, and is never without all of it.
+    # Invariant: a member keeps the partitions that the new member does not get, without interruption.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     stays = enter(reader, "cooperative-sticky", *topics)
     settle([stays], lambda: len(stays.owned) == 6, *topics)
@@ -67,7 +67,7 @@ def test_cooperative_sticky_moves_only_what_it_must(
 def test_eager_strategies_revoke_all_partitions_first(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: with range nobody reads while partitions move: all of it is revoked first.
+    # Invariant: with range all partitions are revoked before any moves.
     topic = make_topic(PARTITIONS)
     stays = enter(reader, "range", topic)
     settle([stays], lambda: len(stays.owned) == 3, topic)

@@ -28,7 +28,7 @@ def test_batch_size_limits_one_batch(wire: Wire, topic: str, sender: MakeSender)
 
 
 def test_linger_ms_lets_records_share_a_batch(wire: Wire, topic: str, sender: MakeSender) -> None:
-    # Invariant: what is sent within linger.ms travels as one batch.
+    # Invariant: records sent within linger.ms share one batch.
     patient = sender(**PATIENT)
     patient.send(topic, *[VALUE] * RECORDS)
     patient.finish()
@@ -47,7 +47,7 @@ def test_no_linger_sends_a_lone_record_at_once(wire: Wire, topic: str, sender: M
 def test_a_record_over_message_max_bytes_is_rejected_before_it_is_sent(
     topic: str, sender: MakeSender
 ) -> None:
-    # Invariant: the client's limit holds where the application can see it.
+    # Invariant: the client's limit is reported to the application.
     small = sender(**{"message.max.bytes": 2000})
     with pytest.raises(KafkaException) as raised:
         small.send(topic, b"x" * 3000)

@@ -104,7 +104,7 @@ def test_reset_latest_reads_only_later_records(
 def test_reset_error_is_reported_to_the_application(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
-    # Invariant: nothing is read from a place that nobody chose.
+    # Invariant: the consumer never chooses an offset by itself.
     fill(sender, topic, FIRST)
     one = reader(**{"auto.offset.reset": "error"})
     one.subscribe(topic)
@@ -129,7 +129,7 @@ def test_a_position_outside_the_log_is_reset(
 def test_only_stored_positions_are_committed(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
-    # Invariant: with enable.auto.offset.store=false the application says what is done.
+    # Invariant: with enable.auto.offset.store=false the application marks the processed records.
     fill(sender, topic, FIRST)
     stores = {"enable.auto.offset.store": False, "auto.commit.interval.ms": 50}
     one = reader(**FROM_START, **stores)

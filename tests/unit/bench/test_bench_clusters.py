@@ -1,4 +1,4 @@
-"""Clusters are compared with the better peer; runs that were measured apart are joined."""
+"""Clusters are compared with the better peer; separate runs are merged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The load generator's lines become figures, and its words an error."""
+"""The load generator's output becomes figures or an error message."""
 
 from pathlib import Path
 

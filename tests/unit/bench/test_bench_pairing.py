@@ -1,4 +1,4 @@
-"""Runs alternate, warm-ups do not count, and what was prepared is finished."""
+"""Runs alternate, warm-ups do not count, and every prepared workload is finished."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from bench.workload import Contestant, Metric, Sample
 
 @dataclass
 class Scripted:
-    """A workload that only notes what is asked of it."""
+    """A workload that only records its calls."""
 
     warm_ups: int = 1
     fail_at: int = -1

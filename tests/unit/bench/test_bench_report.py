@@ -1,4 +1,4 @@
-"""Results survive JSON, goals are judged by the median, page and chart say what was found."""
+"""Results survive JSON, goals are judged by the median, page and chart show the results."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Ratios are taken within a pair, and a spread names the samples it came from."""
+"""Ratios are computed within a pair, and a spread names its samples."""
 
 import pytest
 from bench.stats import pair_ratios, spread

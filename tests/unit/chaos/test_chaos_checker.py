@@ -1,4 +1,4 @@
-"""The checker finds what is wrong with a history, by name, and nothing in one that is right.
+"""The checker names each violation in a history and accepts a correct one.
 
 Each bad history is the good one with one thing changed: a checker that never fails proves nothing.
 """

@@ -1,4 +1,4 @@
-"""The twin of the disk: what survives a crash is what was synced, and it can be made to fail."""
+"""The memory disk: only synced data survives a crash, and faults can be injected."""
 
 import errno
 from random import Random

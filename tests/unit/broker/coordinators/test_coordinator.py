@@ -1,4 +1,4 @@
-"""The shell of coordinators on a real broker: turns, commits, loading, failures, restarts."""
+"""Coordinators on a real broker: appends, commits, loading, failures, restarts."""
 
 import asyncio
 import errno
@@ -96,7 +96,7 @@ async def patiently(ask: Callable[[], int]) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> int:
-    """Returns after how many turns of the loop it is true; `run` has the deadline."""
+    """Returns the number of loop iterations until it is true; `run` has the deadline."""
     turns = 0
     while not condition():
         turns += 1
@@ -135,7 +135,7 @@ async def code_of(asked: Awaitable[object]) -> ErrorCode:
 
 
 def other_than(name: str) -> str:
-    """A name that lives in another partition."""
+    """A name that belongs to another partition."""
     return next(
         other
         for other in "bcdefghijk"
@@ -143,7 +143,7 @@ def other_than(name: str) -> str:
     )
 
 
-# --- turns --------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------
 
 
 def test_a_coordinator_without_its_topic_is_not_available(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_log_that_cannot_be_replayed_makes_its_coordinator_unavailable(
 def test_a_load_that_failed_for_lack_of_resources_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By itself: sessions and transactions time out though nobody asks."""
+    """The retry needs no request: sessions and transactions must time out."""
 
     async def scenario() -> None:
         async with started(tmp_path) as node:
@@ -469,7 +469,7 @@ def test_a_response_waits_for_the_flush_of_its_records(tmp_path: Path) -> None:
         async with held(tmp_path) as (node, offload):
             waiting = node.counters.run("a", lambda shard, _: shard.wait("a"))
             added = node.counters.run("a", lambda shard, _: shard.add("a"))
-            # Also who changes nothing waits: the answer rests on what is not committed.
+            # A read waits too: its response depends on uncommitted records.
             asked = node.counters.run("a", lambda shard, _: CoordinatorResult(shard.counters["a"]))
             await asyncio.sleep(0.01)
             assert not (waiting.done() or added.done() or asked.done() or node.rang)
@@ -607,7 +607,7 @@ def test_a_record_of_an_unknown_type_is_skipped(
     assert "skipped a record of unknown type" in caplog.text
 
 
-# --- life ---------------------------------------------------------------------------------------
+# --- lifecycle ----------------------------------------------------------------------------------
 
 
 def test_deleting_the_topic_unloads_its_shards(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fetch sessions follow KIP-227: what is remembered, sent and refused."""
+"""Fetch sessions follow KIP-227."""
 
 from random import Random
 

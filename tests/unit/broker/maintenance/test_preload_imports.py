@@ -1,4 +1,4 @@
-"""What a started broker imports by itself."""
+"""Modules that a broker imports after its start."""
 
 import asyncio
 import subprocess
@@ -63,4 +63,4 @@ def test_modules_are_imported_one_per_loop_iteration_until_stopped(
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
-    assert imported == ["a_1", "a_2"]  # what is there already is left alone
+    assert imported == ["a_1", "a_2"]  # imported modules are skipped

@@ -1,4 +1,4 @@
-"""A member that stands for election, and what may go wrong before it decides anything."""
+"""A candidate controller, and failures before its first decision."""
 
 import asyncio
 import logging

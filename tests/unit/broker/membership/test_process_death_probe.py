@@ -1,4 +1,4 @@
-"""Only a refused connection means a crash: who accepts lives, who is silent may."""
+"""Only a refused connection means a crash: a broker that accepts is alive, a silent one may be."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Producer ids: never twice, and the next block comes before the last one is used up."""
+"""Producer ids are unique, and the next block arrives before the last one is used up."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A suspicion ends when it is known to be false, when it is known to be true, or soon."""
+"""A suspicion ends when it is refuted or confirmed, or after a short time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A connection starts requests in order, answers in order and bounds what one client can ask."""
+"""A connection starts requests in order, answers in order and limits the requests of one client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -18,7 +18,7 @@ def encode(answer: object) -> Parts | None:
 
 
 class Owner:
-    """Understands one-letter requests; keeps what it was asked, in order."""
+    """Accepts one-letter requests and records them in order."""
 
     def __init__(self, max_in_flight: int = 10) -> None:
         self.max_frame_bytes = 1000

@@ -1,4 +1,4 @@
-"""Roles follow the metadata: who leads, who follows, whose log goes, who is told."""
+"""Partition roles follow the metadata: leaders, followers, deleted logs and notifications."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The ready-made answer to Produce is the declared message, byte for byte."""
+"""The Produce response template equals the declared message, byte for byte."""
 
 import pytest
 

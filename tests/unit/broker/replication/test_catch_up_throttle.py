@@ -1,4 +1,4 @@
-"""A follower that lags behind is sent what it lacks turn by turn, and holds up nobody."""
+"""A lagging follower receives its missing records slice by slice and delays no other follower."""
 
 from headrace.broker.replication.follower_fetch_session import CATCH_UP_BYTES
 from headrace.broker.replication.replication_slices import BATCH_COST, TURN_COST

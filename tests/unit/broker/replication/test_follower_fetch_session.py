@@ -1,4 +1,4 @@
-"""What a follower's session is told, and when: news only, errors once, nobody starved."""
+"""A follower's session receives only changes, each error once, and starves no partition."""
 
 from headrace.protocol.errors import ErrorCode
 from support.brokers.follower_session import FOLLOWER, TOPIC_ID, Led, append

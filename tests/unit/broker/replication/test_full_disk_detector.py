@@ -1,4 +1,4 @@
-"""A full disk is given time, and only refusals that go on count."""
+"""A full disk counts only if writes keep failing for a while."""
 
 from headrace.broker.replication.full_disk_detector import PATIENCE_S, FullDiskDetector
 

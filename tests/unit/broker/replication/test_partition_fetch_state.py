@@ -1,4 +1,4 @@
-"""One partition's copying: which cuts lead on, and how long it waits after trouble."""
+"""One partition's fetch state: truncations that make progress, and pauses after errors."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -45,7 +45,7 @@ def test_a_truncation_that_only_undoes_the_last_copy_is_not_progress() -> None:
 def test_a_log_restarted_at_a_later_offset_is_not_a_truncation() -> None:
     state = a_state()
     assert state.has_moved_on(9, 50)
-    assert state.has_moved_on(60, 50)  # else this one would have led nowhere
+    assert state.has_moved_on(60, 50)  # otherwise this one would not be progress
     assert state.has_moved_on(9, 70)
 
 
@@ -57,7 +57,7 @@ def test_a_paused_partition_is_in_no_fetch() -> None:
 
 
 def test_reaching_the_longest_pause_is_reported() -> None:
-    # It is worth a warning, and one is enough.
+    # It is logged as a warning once.
     state = a_state()
     assert [state.hold(LONGEST_S) for _ in range(6)] == [False, False, False, True, False, False]
     assert state.backoff_s == LONGEST_S

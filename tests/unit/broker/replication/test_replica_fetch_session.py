@@ -1,4 +1,4 @@
-"""A follower's fetch session: what its leader is told, and what it may still count."""
+"""A follower's fetch session: the partitions it sends and the fetches its leader may count."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +15,7 @@ def a_follower(index: int = 0) -> Follower:
 
 
 def fetch(session: ReplicaFetchSession) -> tuple[list[Key], list[Key]]:
-    """Makes a fetch as a fetcher does: what it names, and what it says is forgotten."""
+    """Builds a fetch as a fetcher does: its partitions and its forgotten partitions."""
     session.next_fetch()
     named = list(session.due)
     for state in session.due.values():

@@ -1,4 +1,4 @@
-"""A fetcher's session with a leader: what it asks when, and after what trouble."""
+"""A fetcher's session with a leader: its requests, their timing and their retries."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -46,7 +46,7 @@ DEADLINE_S = 10.0
 
 
 class Leader:
-    """A line whose answers the test gives."""
+    """A connection to a leader whose responses the test gives."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[FetchRequest, asyncio.Future[bytes]]] = []
@@ -73,7 +73,7 @@ class Leader:
 
 @dataclass
 class Host:
-    """What a fetcher needs of its broker."""
+    """The part of a broker that a fetcher uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -84,7 +84,7 @@ class Host:
 
 
 class NoThrottle:
-    """Nothing is held back."""
+    """Nothing is throttled."""
 
     def fetch_wait_s(self, follower: Follower) -> float:
         return 0.0
@@ -191,10 +191,10 @@ def test_a_dead_leader_is_not_contacted_after_its_last_partition_moves() -> None
 
 
 class TakingFollower:
-    """Notes in which turn of the loop it was given what; one write may fail."""
+    """Records the loop iteration of each append; one write may fail."""
 
     def __init__(self, failing: int | None = None) -> None:
-        self.taken: list[tuple[int, int]] = []  # (turn of the loop, bytes)
+        self.taken: list[tuple[int, int]] = []  # (loop iteration, bytes)
         self.turn = 0
         self._failing = failing
 
@@ -213,7 +213,7 @@ def a_taking_follower(noted: TakingFollower) -> Follower:
 
 
 async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: TakingFollower) -> int:
-    """A thousand batches are fetched at once; returns their bytes."""
+    """Fetches a thousand batches in one response; returns their bytes."""
     fetcher.add(a_taking_follower(noted))
     await turns()
     leader.answer(0, FetchResponse(session_id=5, responses=[]))
@@ -252,7 +252,7 @@ def test_batches_after_a_failed_write_are_not_appended() -> None:
 
 
 class CutFollower:
-    """Holds `end` records; `cut_ends` are where the leader's cuts leave its log."""
+    """Holds `end` records; `cut_ends` are the log ends after the leader's truncations."""
 
     def __init__(self, end: int, cut_ends: Iterator[int]) -> None:
         self.follower = a_follower(0)
@@ -293,7 +293,7 @@ async def is_named_at_once_after(leader: Leader, response: FetchResponse) -> boo
 
 
 async def pause_after_s(leader: Leader, response: FetchResponse) -> float:
-    """Answers the last fetch; how long it takes until the partition is named again."""
+    """Answers the last fetch; returns the time until the partition is fetched again."""
     clock = SystemClock()
     began, count = clock.monotonic(), len(leader.asked)
     leader.answer(-1, response)
@@ -321,7 +321,7 @@ def test_each_step_of_a_truncation_is_followed_by_an_immediate_fetch() -> None:
 
 
 def test_a_truncation_without_progress_is_not_retried_immediately() -> None:
-    # Else two brokers would do nothing else, as fast as they can, for as long as they live.
+    # Otherwise the two brokers would repeat this in a tight loop.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         stuck = CutFollower(9, repeat(9))
         await named(fetcher, leader, stuck.follower)
@@ -382,7 +382,7 @@ def test_an_offset_that_stays_out_of_range_is_not_retried_immediately() -> None:
 
 
 def test_a_partition_whose_offset_range_is_unknown_is_retried() -> None:
-    # Also after an error that nobody expected, such as an answer without the partition.
+    # Also after an unexpected error, such as a response without the partition.
     async def finds_no_answer(_follower: Follower) -> None:
         raise IndexError
 

@@ -1,4 +1,4 @@
-"""What is sent or taken at once: all of it, in order, in whole batches, never too much."""
+"""Slices of records: complete, in order, in whole batches and bounded."""
 
 import pytest
 from hypothesis import given

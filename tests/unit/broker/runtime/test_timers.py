@@ -1,4 +1,4 @@
-"""Timers run out in order, once, on the broker's clock, and cost next to nothing to postpone."""
+"""Timers fire in order, once, on the broker's clock, and are cheap to postpone."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ class HandClock:
 
 
 async def settle() -> None:
-    """Lets the loop run what is ready."""
+    """Runs the loop until no callback is ready."""
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -130,7 +130,7 @@ def test_timers_fire_on_the_system_clock() -> None:
 
 
 class Keyed:
-    """Keyed timers and what has run out."""
+    """Keyed timers and the expired keys."""
 
     def __init__(self) -> None:
         self.clock = HandClock()

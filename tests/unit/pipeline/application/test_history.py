@@ -53,7 +53,7 @@ def test_a_killed_run_neither_loses_nor_duplicates_events(tmp_path: Path) -> Non
     killed = RunHistory(tmp_path)
     killed.__enter__()
     killed.add(batch(0))
-    killed._close()  # what the end of a process does
+    killed._close()  # as at the end of a process
     (spool,) = tmp_path.glob("spool-*.jsonl")
     content = spool.read_text() + '{"half a li'
     spool.write_text(content)

@@ -1,4 +1,4 @@
-"""Headers are read wherever a flow can see them, and nowhere else."""
+"""Headers are read only if a flow can use them."""
 
 import json
 

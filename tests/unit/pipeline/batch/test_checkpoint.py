@@ -1,4 +1,4 @@
-"""A flow's checkpoint says where it began and lets one run in at a time."""
+"""A flow's checkpoint stores its start and allows one run at a time."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_a_bucket_cannot_be_the_checkpoint_directory() -> None:
 
 
 def test_a_directory_belongs_to_the_flow_that_created_it(tmp_path: Path) -> None:
-    """Two specs beside each other have one directory, unless they name two."""
+    """Two specs in one folder share a checkpoint directory unless they name two."""
     checkpoint = Checkpoint(str(tmp_path / "checkpoints"))
     with checkpoint.locked("orders"):
         pass

@@ -1,4 +1,4 @@
-"""The next batch follows from what the sink and the dead letters hold, whatever crashed before."""
+"""The next batch follows from the sink and the dead letters, after any crash."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_nothing_new_is_an_empty_batch() -> None:
 
 
 def test_dead_letters_ahead_of_the_table_repeat_the_same_batch() -> None:
-    """The log has grown since, but the batch keeps the ends that its dead letters were cut at."""
+    """The log has grown, but the batch keeps the end offsets of its dead letters."""
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
     ahead = CommittedBatch(5, {P0: 80, P1: 50}, "")
     plan = planner().next_batch(LOG, held, ahead)
@@ -58,7 +58,7 @@ def test_dead_letters_ahead_of_the_table_repeat_the_same_batch() -> None:
 
 
 def test_the_rest_of_a_batch_that_another_run_shortened_is_the_next_one() -> None:
-    """Its dead letters are in, with those of what the table has."""
+    """Its dead letters are written, with those of the table's batch."""
     held = CommittedBatch(5, {P0: 60, P1: 50}, "9")
     further = CommittedBatch(5, {P0: 80, P1: 40}, "")
     plan = planner().next_batch(LOG, held, further)

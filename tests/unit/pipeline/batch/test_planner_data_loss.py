@@ -1,4 +1,4 @@
-"""Records that are gone are told of, or stop the flow; whatever was begun is brought to its end."""
+"""Lost records are reported or stop the flow; a started batch is finished."""
 
 import pytest
 

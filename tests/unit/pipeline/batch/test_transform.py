@@ -1,4 +1,4 @@
-"""Work that Spark's workers do elsewhere: their files must be seen, and code must come along."""
+"""Remote Spark workers: the driver must see their files, and they need the step's code."""
 
 import subprocess
 import sys

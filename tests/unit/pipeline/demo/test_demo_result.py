@@ -1,4 +1,4 @@
-"""The demo finds every way in which table and dead letters could differ from what was sent."""
+"""The demo reports every difference between the sent orders and its table and dead letters."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The demo's orders: the same for a seed, mostly good, and broken in the ways they say."""
+"""The demo's orders are the same for a seed, mostly good, and broken in known ways."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The demo's spec is right, and names what the demo looks at."""
+"""The demo's spec is valid and names the topics and tables that the demo reads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Avro and Protobuf by file and by registry; a bad record has its class and stops nothing."""
+"""Avro and Protobuf by file and by registry; a bad record gets an error class and stops nothing."""
 
 import base64
 import io

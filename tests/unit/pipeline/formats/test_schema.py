@@ -1,4 +1,4 @@
-"""Schemas are read from DDL and JSON Schema alike, and refused with the reason."""
+"""Schemas are read from DDL and JSON Schema, or rejected with the reason."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a bad record's message says: which fields, what was expected, what was found."""
+"""A bad record's message names the field, the expected type and the actual value."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files and tables as sources: which files are next, and what was read before."""
+"""Files and tables as sources: the next files, and the files already read."""
 
 import gzip
 import json
@@ -201,7 +201,7 @@ def test_missing_versions_and_deletion_vectors_are_rejected(table: str, tmp_path
 
 
 def rewrite_log(table: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Of the first version: what other writers of Delta tables do."""
+    """Changes the first version, as other writers of Delta tables do."""
     entry = Path(table) / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in entry.read_text().split("\n") if line]
     for action in actions:
@@ -211,7 +211,7 @@ def rewrite_log(table: str, change: Callable[[dict[str, Any]], None]) -> None:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_a_table_that_maps_its_columns_is_refused(tmp_path: Path, mode: str) -> None:
-    # Its files have other names for the columns: read by the table's, all would be null.
+    # Its files use other column names: with the table's names all values would be null.
     table = str(tmp_path / "table")
     write_deltalake(table, pa.table({"id": [1]}))
 

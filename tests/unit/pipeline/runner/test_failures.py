@@ -1,4 +1,4 @@
-"""Of an error's many lines the one that matters is told, and whether another try may help."""
+"""The relevant line of an error is reported, and whether a retry may help."""
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException

@@ -1,4 +1,4 @@
-"""What tasks that write to a topic fail with, as Spark tells it."""
+"""Errors of tasks that write to a topic, as Spark reports them."""
 
 import pytest
 from pyspark.errors import PySparkException

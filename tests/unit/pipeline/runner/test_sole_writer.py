@@ -1,4 +1,4 @@
-"""A second pipeline on the same topic and table is refused before it writes anything."""
+"""A second pipeline on the same topic and table is rejected before it writes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A task parts its rows: good ones to the writer, bad ones aside, counted and never lost."""
+"""A task sends good rows to the writer and stages bad records; none is lost."""
 
 import json
 from collections.abc import Iterator

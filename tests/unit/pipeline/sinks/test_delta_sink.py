@@ -1,4 +1,4 @@
-"""A Delta table takes each batch once and says which offsets it holds."""
+"""A Delta table commits each batch once and stores its offsets."""
 
 from collections.abc import Sequence
 from contextlib import suppress

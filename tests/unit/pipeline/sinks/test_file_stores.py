@@ -1,4 +1,4 @@
-"""A bucket's settings reach each library in its own words, and secrets are not shown."""
+"""A bucket's settings reach each library under its own names, and secrets are not shown."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every value that a table can be partitioned by comes back as it was, from every format."""
+"""Every valid partition value round-trips in every format."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -88,7 +88,7 @@ class Place:
         sink.commit(of, [described(row) for out in task(iter([batch])) for row in out.to_pylist()])
 
     def read(self, *, texts: bool) -> list[list[object]]:
-        """What each reader finds."""
+        """The rows of each reader."""
         table = str(self._home / "t")
         match self.format:
             case "delta":

@@ -1,4 +1,4 @@
-"""Small files are joined and old ones removed; no row is lost or doubled, nor one under way."""
+"""Small files are joined and old ones removed; no row is lost or duplicated."""
 
 import os
 import time
@@ -121,7 +121,7 @@ def aged(paths: Sequence[Path], days: float) -> None:
 
 
 def held(lake: Lake) -> tuple[int, int]:
-    """Batch and offset, as a new run asks for them."""
+    """Batch and offset, as a new run reads them."""
     committed = lake.sink().last_commit(PIPELINE, [PARTITION])
     assert committed is not None
     return committed.batch_id, committed.offsets[PARTITION]
@@ -172,7 +172,7 @@ def test_a_batch_committed_during_compaction_is_kept(
 
 
 def between(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Acts once, when files are joined and not exchanged yet."""
+    """Acts once, after files are joined and before they are replaced."""
     if lake.name == "delta":
         act()  # deltalake joins and commits in one call, which sees to this itself
         return
@@ -194,13 +194,13 @@ def between(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: Callable[[], objec
 def test_a_batch_committed_by_two_runs_is_written_once(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither library's own retries may add a batch that is in by then."""
+    """The libraries' retries must not add a batch that is already committed."""
     sink = filled(lake)
     other = lake.sink()
     other.prepare(SCHEMA)
     mine = written(sink, batch(BATCHES), row(BATCHES))
     theirs = written(other, batch(BATCHES), row(BATCHES))
-    if lake.name == "parquet":  # tells leftovers of a crash from its own
+    if lake.name == "parquet":  # distinguishes leftovers of a crash from its own
         mine = written(sink, batch(BATCHES), row(BATCHES))
     if lake.name == "iceberg":
         usual = IcebergSink._commit
@@ -222,7 +222,7 @@ def test_a_batch_committed_by_two_runs_is_written_once(
 def test_a_batch_under_way_keeps_its_files_through_a_vacuum(lake: Lake) -> None:
     sink = filled(lake)
     begun = written(sink, batch(BATCHES), row(BATCHES))
-    aged(lake.data(), 0.5)  # far older than what is to be kept, and still under way
+    aged(lake.data(), 0.5)  # far older than the retention, and still in progress
     lake.sink().compact()
     lake.sink().vacuum(0)
     sink.commit(batch(BATCHES), begun)
@@ -232,12 +232,12 @@ def test_a_batch_under_way_keeps_its_files_through_a_vacuum(lake: Lake) -> None:
 def test_files_left_by_a_crash_are_removed_after_the_commit_or_a_day(lake: Lake) -> None:
     sink = filled(lake)
     before = lake.data()
-    written(lake_sink(lake), batch(BATCHES - 1), row(9))  # a try at a batch that is in
+    written(lake_sink(lake), batch(BATCHES - 1), row(9))  # an attempt at a committed batch
     assert len(lake.data()) == len(before) + 1
     assert sink.vacuum(1).files_removed == 0  # younger than an hour
     assert sink.vacuum(0).files_removed == 1
     assert lake.data() == before
-    written(lake_sink(lake), batch(BATCHES + 5), row(9))  # a batch that never came
+    written(lake_sink(lake), batch(BATCHES + 5), row(9))  # a batch that was never committed
     assert sink.vacuum(0).files_removed == 0
     aged(lake.data(), 2)
     assert sink.vacuum(0).files_removed == 1

@@ -1,4 +1,4 @@
-"""Iceberg tables and folders of Parquet take each batch once and say which offsets they hold."""
+"""Iceberg tables and Parquet folders commit each batch once and store their offsets."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -227,7 +227,7 @@ def test_two_runners_cannot_both_commit_a_batch(kind: Kind, tmp_path: Path) -> N
     other.prepare(SCHEMA)
     of = batch(0, 0, 1)
     mine, theirs = write(one, of, rows(1)), write(other, of, rows(1))
-    one.commit(of, mine)  # the other, which has begun later, has left it its files
+    one.commit(of, mine)  # the later one has not removed its files
     with suppress(SinkError):
         other.commit(of, theirs)
     assert kind.rows().column("id").to_pylist() == [1]
@@ -302,7 +302,7 @@ def test_an_iceberg_table_is_created_with_its_partitioning_or_not_at_all(
 
 
 def test_a_batch_removes_only_its_own_leftovers(tmp_path: Path) -> None:
-    """Names of pipelines may look like another's with a batch's number."""
+    """A pipeline's name may look like another name with a batch number."""
     kind = Kind("parquet", tmp_path)
     sink = kind.sink()
     sink.prepare(SCHEMA)
@@ -328,7 +328,7 @@ def test_files_of_a_lost_worker_are_removed_by_the_commit_or_the_next_batch(
     )
     sink.commit(first, [described(row) for row in done])
     assert [file.name for file in (tmp_path / "t").glob("*.parquet")] == [done[0]["path"]]
-    list(task(iter([rows(1, 2)])))  # thought dead, it was only slow
+    list(task(iter([rows(1, 2)])))  # considered dead, but only slow
     second = batch(1, 2, 3)
     sink.commit(second, write(sink, second, rows(3)))
     found = duckdb.sql(f"select id from '{tmp_path}/t/*.parquet' order by id").fetchall()

@@ -1,4 +1,4 @@
-"""Rows as records, and what is known about a topic sink's last commit."""
+"""Rows as records, and the state of a topic sink's last commit."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""An answer without records is never taken for the end of a range without a reason."""
+"""An empty response ends a range only for a known reason."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ THROTTLED = FetchResponse(throttle_time_ms=1)
 
 
 def answers(broker: FakeBroker, *told: FetchResponse) -> list[FetchRequest]:
-    """The broker answers fetches so, the last one for ever; what it was asked."""
+    """Answers fetches in order and repeats the last answer; returns the requests."""
     left, asked = list(told), []
 
     def answer(request: Struct, version: int) -> FetchResponse:
@@ -66,7 +66,7 @@ def answers(broker: FakeBroker, *told: FetchResponse) -> list[FetchRequest]:
 
 
 def ends_at(broker: FakeBroker, *ends: int | ErrorCode) -> None:
-    """What the broker says of the log's bounds, the last for ever."""
+    """The log's bounds in order; the last one repeats."""
     left = list(ends)
 
     def answer(request: Struct, version: int) -> ListOffsetsResponse:

@@ -1,4 +1,4 @@
-"""Which task reads which ranges: nothing twice, nothing left out, no task for next to nothing."""
+"""Every offset range is read by one task, and tiny ranges share a task."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

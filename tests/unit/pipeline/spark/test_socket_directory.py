@@ -1,4 +1,4 @@
-"""Sockets between Java and Python: a session that was killed leaves none behind for good."""
+"""Sockets between Java and Python: the next session removes those of a killed one."""
 
 import signal
 import subprocess
@@ -53,7 +53,7 @@ def test_only_directories_of_dead_processes_are_removed(
         assert (kept / ".a.sock").exists()
         living.stdin.close()
         living.wait(START_TIMEOUT_S)
-    assert not kept.exists()  # who ends as usual clears up after itself
+    assert not kept.exists()  # a normal exit removes the directory
 
 
 def test_a_similar_directory_without_a_lock_is_kept(parent: Path) -> None:

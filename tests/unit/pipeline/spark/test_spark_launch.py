@@ -1,4 +1,4 @@
-"""Java forks where it can and nothing else breaks: what a later Java refuses is not set."""
+"""Java forks where supported; a setting that a later Java rejects is not passed."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The simulator's checks find what they look for, and only that."""
+"""The simulator's checks report violations, and only those."""
 
 import asyncio
 from asyncio import events
@@ -134,7 +134,7 @@ def test_a_value_without_a_known_offset_may_be_anywhere() -> None:
 def test_a_replica_counted_in_an_earlier_incarnation_may_have_had_more_records(
     heard: int, now: int, another: bool
 ) -> None:
-    """As it was in seed 300780: counted, gone and back within one turn of its leader."""
+    """The replica is counted, stops and returns within one iteration of its leader."""
     follower = FollowerProgress()
     seen = _Seen(epoch=1, watermark=0, enough=True, partition_epoch=1)
     seen.counts = [(follower, 112, heard)]
@@ -143,7 +143,7 @@ def test_a_replica_counted_in_an_earlier_incarnation_may_have_had_more_records(
 
 
 def test_an_interrupted_seed_closes_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other test of the same process would fail: asyncio would find a loop that runs."""
+    """With a loop left running, every later test in the process would fail."""
 
     def entered_and_interrupted(_seed: int, _seconds: float) -> None:
         events._set_running_loop(left_behind)
@@ -190,7 +190,7 @@ OLD_LEADER, LEADER, NEW_LEADER = 1, 2, 3
 
 
 def deliveries_with(verdict: Verdict) -> ShareDeliveries:
-    """In which a member was told by the leader that this is what became of offset 7."""
+    """A history in which the leader reports this outcome of offset 7 to a member."""
     found = ShareDeliveries(lambda _place, broker_id: broker_id)
     found.delivered(HERE, 7, 1, found.moment(HERE, LEADER))
     found.asked(HERE, {7: verdict})

@@ -1,4 +1,4 @@
-"""Bugs that are put in on purpose do what they say, and nothing else."""
+"""Planted bugs change only the intended behaviour."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Simulated processes, networks and disks do what real ones do, and the seed decides the rest."""
+"""Simulated processes, networks and disks behave like real ones, and the seed determines the run."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ FLUSHED = {"flush.messages": "1"}
 
 
 class Echo(asyncio.Protocol):
-    """Sends back what it hears."""
+    """Sends back the received bytes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -29,7 +29,7 @@ class Echo(asyncio.Protocol):
 
 
 class Ear(asyncio.Protocol):
-    """Remembers what it heard and how it ended."""
+    """Records the received bytes and the end of the connection."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -169,7 +169,7 @@ def test_a_host_without_power_is_silent_and_later_resets_old_connections() -> No
 
 
 def run_single(seed: int, seconds: float = 30.0, *, flush: bool = True) -> tuple[str, History]:
-    """A broker under load that loses power again and again."""
+    """A broker under load that repeatedly loses power."""
     with Simulation(seed) as simulation:
         history = History()
         broker = BrokerProcess(simulation, 1, {"log.roll.jitter.ms": "0"})
