@@ -1,7 +1,7 @@
 """The same requests to three brokers of Apache Kafka and of Headrace get the same responses.
 
-The tests compare error codes, names, replicas and offsets, not messages; intended differences are in
-docs/compatibility.md and not tested here. Broker 1 leads `led`, 2 follows it, 3 has no replica.
+The tests compare error codes, names, replicas and offsets, not messages. Intended differences are
+in docs/compatibility.md and not tested here. Broker 1 leads `led`, 2 follows it, 3 has no replica.
 """
 
 from collections.abc import Callable, Iterator

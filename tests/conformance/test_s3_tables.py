@@ -1,4 +1,4 @@
-"""Tables in a bucket of a real S3 server: exact as on disk, on one machine and on a cluster."""
+"""Tables in a bucket of a real S3 server: as exact as on disk, on one machine and on a cluster."""
 
 import json
 from collections.abc import Iterator

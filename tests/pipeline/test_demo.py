@@ -1,4 +1,4 @@
-"""`headrace demo`: a broker, orders and a pipeline, checked by the demo, which then keeps running."""
+"""`headrace demo`: a broker, orders and a pipeline that the demo checks; then it keeps running."""
 
 import os
 import re

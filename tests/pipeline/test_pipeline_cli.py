@@ -1,4 +1,4 @@
-"""`headrace pipeline` on a real topic: run, kill, run again, and the output of the other commands."""
+"""`headrace pipeline` on a real topic: run, kill, run again, and the other commands' output."""
 
 import json
 import os

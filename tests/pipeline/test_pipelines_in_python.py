@@ -49,7 +49,7 @@ def test_tables_are_maintained_during_a_run_and_hold_every_row_once(
     send: Send,
     spark: "SparkSession",
 ) -> None:
-    """Compaction and vacuum run after every batch with the shortest retention; one file holds all rows."""
+    """Compaction and vacuum run after every batch; one file holds all rows."""
     topic = make_topic(1)
     send(topic, [(0, None, json.dumps({"id": n}).encode()) for n in range(RECORDS)])
     always = Maintenance(compact_every=0.001, vacuum_every=0.001, retain=0.001)

@@ -73,8 +73,8 @@ def records(first: int, count: int, *bad: int) -> list[tuple[int, None, bytes]]:
 def test_a_run_whose_batch_another_run_shortened_stops_without_loss_or_duplicates(
     two: tuple[Two, str], send: Send, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run has planned a batch; the other plans a longer one of the same number, sets its bad
-    record aside, and finds the table at the shorter one."""
+    """One run plans a batch; the other plans a longer one of the same number, dead-letters its
+    bad record, and finds the shorter batch in the table."""
     runs, topic = two
     send(topic, records(0, 5))
     short, long = runs.loops()

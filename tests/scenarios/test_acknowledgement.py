@@ -29,7 +29,7 @@ def test_acknowledged_records_have_their_offsets(
 def test_acks_0_reports_success_without_an_offset(
     topic: str, sender: MakeSender, read_all: ReadAll
 ) -> None:
-    # Invariant: there is no response, so no guarantee; on a healthy connection all records arrive in order.
+    # Invariant: there is no response; on a healthy connection all records arrive in order.
     one = sender(acks="0")
     one.send(topic, *VALUES)
     one.finish()

@@ -55,7 +55,7 @@ def test_roundrobin_divides_all_partitions_together(
 def test_cooperative_sticky_moves_only_what_it_must(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: a member keeps the partitions that the new member does not get, without interruption.
+    # Invariant: a member keeps reading the partitions that the new member does not get.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     stays = enter(reader, "cooperative-sticky", *topics)
     settle([stays], lambda: len(stays.owned) == 6, *topics)

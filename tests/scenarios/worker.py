@@ -1,4 +1,4 @@
-"""An application that copies a topic record by record, and can be made to crash at the worst moment.
+"""An application that copies a topic record by record and can crash at the worst moment.
 
     python worker.py GUARANTEE BOOTSTRAP GROUP SOURCE TARGET CRASH_AT
 

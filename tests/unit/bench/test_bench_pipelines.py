@@ -1,4 +1,4 @@
-"""The pure parts of the pipelines' benchmark: run order, figures, orders, ages, the page's section."""
+"""The pipelines' benchmark: run order, figures, orders, ages, the page's section."""
 
 import json
 import os

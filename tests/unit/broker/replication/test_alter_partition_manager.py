@@ -74,8 +74,8 @@ def a_leader() -> Leader:
 def test_a_change_proposed_before_the_last_response_is_sent_later() -> None:
     """Metadata may show a change before its response arrives, and then the next is proposed.
 
-    Found with 1,000 partitions after all brokers were killed: the late answer put an end to the
-    next change, and the second follower stayed out of sync for ever.
+    The late response must not cancel the next change: otherwise the second follower would stay
+    out of sync.
     """
 
     async def story() -> None:

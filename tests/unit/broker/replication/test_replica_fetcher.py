@@ -141,8 +141,8 @@ async def turns(count: int = 10) -> None:
 
 
 def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another() -> None:
-    # Found by the simulator: the new session waited for the old one's last answer and was then
-    # forgotten; nothing was copied from that leader any more.
+    # The new session waits for the last response of the old one and must then start; otherwise
+    # nothing would be copied from that leader.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         fetcher.add(a_follower(0))
         await turns()

@@ -1,4 +1,4 @@
-"""Simulated processes, networks and disks behave like real ones, and the seed determines the run."""
+"""Simulated processes, networks and disks behave like real ones; the seed determines the run."""
 
 import asyncio
 import os
