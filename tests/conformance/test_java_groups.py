@@ -208,7 +208,7 @@ def events(out: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_verifiable_consumer_reads_what_the_verifiable_producer_wrote(
+def test_the_verifiable_consumer_reads_the_verifiable_producers_records(
     bootstrap: str, name: str, protocol: str
 ) -> None:
     with Wire(bootstrap) as wire:

@@ -11,7 +11,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 Tool = Callable[..., str]
 
 
-def test_a_topic_is_created_described_and_deleted(tool: Tool, name: str) -> None:
+def test_a_topic_is_created_described_altered_and_deleted(tool: Tool, name: str) -> None:
     created = tool(
         *(TOPICS, "--create", "--topic", name, "--partitions", "3"),
         *("--replication-factor", "1", "--config", "retention.ms=3600000"),

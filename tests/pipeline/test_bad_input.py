@@ -245,7 +245,7 @@ READERS: dict[str, Callable[[Path], list[Row]]] = {
 
 
 @pytest.mark.parametrize("kind", list(READERS))
-def test_a_full_disk_stops_the_run_and_the_table_is_exact_when_there_is_room(
+def test_a_full_disk_stops_the_run_and_the_table_is_exact_afterwards(
     kind: str, disk: SmallDisk, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(2)
@@ -283,7 +283,7 @@ def test_a_full_disk_stops_the_run_and_the_table_is_exact_when_there_is_room(
 
 
 @pytest.mark.slow
-def test_a_record_of_a_hundred_megabytes_is_a_dead_letter(
+def test_a_record_of_a_hundred_megabytes_is_dead_lettered(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1, {"max.message.bytes": 2 * HUGE_BYTES})

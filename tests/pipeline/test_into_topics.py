@@ -99,7 +99,7 @@ def test_a_topic_is_copied_to_a_topic_once_despite_a_crash_around_the_commit(
     assert ids(helper, out, 41) == list(range(41))
 
 
-def test_records_keep_their_order_and_those_too_large_for_the_topic_are_dead_letters(
+def test_records_keep_their_order_and_oversized_ones_are_dead_lettered(
     helper: Headrace, make_pipeline: MakePipeline, send: Send, new_name: Callable[[], str]
 ) -> None:
     source = helper.create_topic(partitions=1)

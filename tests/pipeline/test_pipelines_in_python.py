@@ -118,7 +118,7 @@ checkpoint: checkpoint
     assert [row["id"] for row in delta_rows(tmp_path / "table")] == [1]
 
 
-def test_a_run_refuses_a_python_step_that_combines_rows_unless_its_scope_is_a_batch(
+def test_a_run_rejects_a_python_step_that_combines_rows_unless_its_scope_is_a_batch(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,

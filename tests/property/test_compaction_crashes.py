@@ -152,7 +152,7 @@ def check_again(fs: MemoryFileSystem, manager: LogManager, log: Log, history: Hi
 
 
 def begun_swap(fs: MemoryFileSystem) -> tuple[Swap, History, int]:
-    """A swap of several segments that is about to begin, and what is in the log."""
+    """A swap of several segments that is about to start, and the log's contents."""
     _, log = open_manager(fs)
     history = write(log, Random(7))
     end = log.log_end_offset

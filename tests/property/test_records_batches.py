@@ -46,14 +46,14 @@ def test_a_built_batch_is_read_back(records: list[Record], codec: Codec) -> None
 
 
 @given(records=record_lists(gaps=False), codec=st.sampled_from(Codec))
-def test_aiokafka_reads_what_we_build(records: list[Record], codec: Codec) -> None:
+def test_aiokafka_reads_our_batches(records: list[Record], codec: Codec) -> None:
     theirs = DefaultRecordBatch(build_batch(records, codec=codec))
     assert theirs.validate_crc()
     assert [_from_aiokafka(record) for record in theirs] == records
 
 
 @given(records=record_lists(gaps=False), codec=st.sampled_from(Codec))
-def test_we_read_what_aiokafka_builds(records: list[Record], codec: Codec) -> None:
+def test_our_reader_reads_aiokafkas_batches(records: list[Record], codec: Codec) -> None:
     builder = DefaultRecordBatchBuilder(2, codec, 1, 7, 3, 40, 10_000_000)
     for record in records:
         builder.append(

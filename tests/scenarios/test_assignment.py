@@ -52,7 +52,7 @@ def test_roundrobin_divides_all_partitions_together(
     settle(members, lambda: all(len(one.owned) == 3 for one in members), *topics)
 
 
-def test_cooperative_sticky_moves_only_what_it_must(
+def test_cooperative_sticky_moves_as_few_partitions_as_possible(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
     # Invariant: a member keeps reading the partitions that the new member does not get.

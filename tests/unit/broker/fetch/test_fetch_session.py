@@ -56,7 +56,7 @@ def test_a_session_remembers_its_partitions() -> None:
     assert [(each.partition, each.fetch_offset) for each in again.wanted] == [(1, 5)]
 
 
-def test_wrong_ids_and_epochs_are_refused() -> None:
+def test_wrong_ids_and_epochs_are_rejected() -> None:
     cache = sessions()
     plan = opened(cache, wanted(0))
     assert begin(cache, plan.session_id + 1, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -34,7 +34,7 @@ class TroubledStore(EmbeddedStore):
     def __init__(self, cluster: EmbeddedCluster, *, elections_lost: int = 0) -> None:
         super().__init__(cluster)
         self.elected_at: list[float] = []
-        self.looks_fail = 0  # so many of the next
+        self.looks_fail = 0  # number of the next reads that fail
         self._elections_lost = elections_lost
 
     async def elect(

@@ -25,7 +25,7 @@ def test_a_live_broker_is_cleared_immediately() -> None:
     run_virtually(test())
 
 
-def test_a_crashed_broker_stays_suspected_until_it_is_fenced() -> None:
+def test_a_crashed_broker_stays_suspected_until_it_is_cleared() -> None:
     async def test() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=True))

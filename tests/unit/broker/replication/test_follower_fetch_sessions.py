@@ -44,7 +44,7 @@ def test_a_follower_that_registered_again_sends_all_its_partitions() -> None:
     assert again.broker_epoch == 11
 
 
-def test_a_follower_counts_as_fetching_while_its_session_lasts() -> None:
+def test_a_follower_is_active_for_the_partitions_of_its_session() -> None:
     # A follower may fetch an idle partition while it is in sync, and then be removed from the ISR
     # by older metadata. Its session must let it join again.
     table = PartitionTable(no_log)

@@ -237,7 +237,7 @@ def test_many_batches_are_appended_in_slices_before_the_next_fetch() -> None:
         turns_used, sizes = zip(*noted.taken, strict=True)
         assert sum(sizes) == size
         assert len(set(turns_used)) == len(noted.taken) > 4
-        assert len(leader.asked) == 3  # and goes on
+        assert len(leader.asked) == 3  # fetching continues
 
     run(story)
 

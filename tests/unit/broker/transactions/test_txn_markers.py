@@ -102,5 +102,5 @@ def test_a_coordinator_that_could_not_write_is_notified_again(busy: ErrorCode) -
     assert times_asked(busy, busy, busy) == 4
 
 
-def test_a_coordinator_that_moved_requests_the_markers_itself() -> None:
+def test_a_coordinator_that_moved_to_another_broker_is_not_notified_again() -> None:
     assert times_asked(ErrorCode.NOT_COORDINATOR, leads=False) == 1

@@ -156,7 +156,7 @@ def test_every_truncation_of_avro_is_a_bad_record(order_avro: Path) -> None:
         ),
     ],
 )
-def test_avro_without_columns_is_refused(tmp_path: Path, schema: str, message: str) -> None:
+def test_avro_without_columns_is_rejected(tmp_path: Path, schema: str, message: str) -> None:
     file = tmp_path / "s.avsc"
     file.write_text(schema, encoding="utf-8")
     with pytest.raises(FormatError, match=message):
@@ -284,7 +284,7 @@ def test_protobuf_by_descriptor_set(tmp_path: Path) -> None:
         ('syntax = "proto3"; import "b.proto"; message A { string a = 1; }', None, "b.proto"),
     ],
 )
-def test_protobuf_without_columns_is_refused(
+def test_protobuf_without_columns_is_rejected(
     tmp_path: Path, text: str, message: str | None, reason: str
 ) -> None:
     with pytest.raises(FormatError, match=reason):

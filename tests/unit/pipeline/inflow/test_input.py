@@ -210,7 +210,7 @@ def rewrite_log(table: str, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_table_that_maps_its_columns_is_refused(tmp_path: Path, mode: str) -> None:
+def test_a_table_with_column_mapping_is_rejected(tmp_path: Path, mode: str) -> None:
     # Its files use other column names: with the table's names all values would be null.
     table = str(tmp_path / "table")
     write_deltalake(table, pa.table({"id": [1]}))

@@ -90,7 +90,7 @@ def test_a_new_column_is_null_in_old_rows(tmp_path: Path) -> None:
     assert table.column("note").to_pylist() == [None, "hello"]
 
 
-def test_a_column_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_column_of_another_type_is_rejected_by_name(tmp_path: Path) -> None:
     settings = TableSettings(str(tmp_path / "t"))
     DeltaSink(settings).prepare(SCHEMA)
     changed = pa.schema([("id", pa.string()), ("day", pa.string()), ("amount", pa.float64())])

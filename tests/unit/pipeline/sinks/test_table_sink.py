@@ -109,7 +109,7 @@ def test_rows_are_partitioned(kind: Kind) -> None:
     assert [str(day) for day in found.column("day").to_pylist()] == ["monday", "monday", "tuesday"]
 
 
-def test_a_new_column_is_added_and_another_type_is_refused(kind: Kind) -> None:
+def test_a_new_column_is_added_and_another_type_is_rejected(kind: Kind) -> None:
     sink = kind.sink()
     sink.prepare(SCHEMA)
     sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
@@ -144,7 +144,7 @@ def test_a_type_is_remembered_though_the_newest_rows_lack_the_column(kind: Kind)
     assert kind.rows().column("amount").to_pylist() == [1.0, None, None]
 
 
-def test_columns_that_differ_in_case_only_are_refused(kind: Kind) -> None:
+def test_columns_that_differ_only_in_case_are_rejected(kind: Kind) -> None:
     sink = kind.sink()
     sink.prepare(SCHEMA)
     sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))

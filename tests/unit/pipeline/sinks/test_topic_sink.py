@@ -115,7 +115,7 @@ def test_raw_records_are_the_columns_key_and_value() -> None:
         (Encoding(), {"a": [pa.scalar((1, 2, 3), pa.month_day_nano_interval())]}, "as JSON"),
     ],
 )
-def test_rows_that_cannot_become_records_are_refused(
+def test_rows_that_cannot_become_records_are_rejected(
     encoding: Encoding, columns: dict[str, list[object]], said: str
 ) -> None:
     with pytest.raises(SinkError, match=said):
