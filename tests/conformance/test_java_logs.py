@@ -93,7 +93,7 @@ def test_a_broker_serves_a_log_that_kafka_wrote(tmp_path: Path) -> None:
             assert "__cluster_metadata" not in {topic.name for topic in told}
             assert topic_id_of(wire, "theirs") == topic_id
             assert _everything(wire, "theirs") == before
-            # Kafka continues from there.
+            # The broker appends after the last offset that Kafka wrote.
             assert produce(wire, "theirs", batch(b"ours")).base_offset == len(values)
             tail = fetch(wire, fetch_request("theirs", len(values)))
             assert values_of(tail.records) == [b"ours"]
