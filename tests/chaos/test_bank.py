@@ -1,14 +1,14 @@
-"""Bank transfers in transactions, while everything breaks: the books always balance.
+"""Bank transfers in transactions always balance, whatever fails.
 
 Tellers work through numbered orders. An order moves an amount from one account to another and
 commits the teller's position, in one transaction. Meanwhile tellers abort, vanish in the middle of
 a transaction, hang up before the answer comes, and are replaced while their old EndTxn and records
-are still on the way; ghosts leave transactions open for ever; the broker is killed and restarted.
+are still on the way; ghosts never end their transactions; the broker is killed and restarted.
 
-Whoever reads with read_committed sees every order up to the committed position exactly once, with
-both its sides, and nothing else; and what was read once stays so.
+A read_committed consumer sees every order up to the committed position exactly once, with
+both its sides, and nothing else; later reads return the same.
 
-HEADRACE_BANK_S is how long this goes on, HEADRACE_BANK_SEED what happens.
+HEADRACE_BANK_S sets the duration, HEADRACE_BANK_SEED the faults.
 """
 
 import json
@@ -64,7 +64,7 @@ pytestmark = [
     ),
 ]
 
-# What a teller may hear when its broker restarts, its transaction timed out or it was replaced.
+# Errors a teller may get when its broker restarts, its transaction times out or it is replaced.
 INNOCENT = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -79,11 +79,11 @@ INNOCENT_END = INNOCENT | {ErrorCode.INVALID_TXN_STATE}
 
 
 class StartOver(Exception):
-    """The teller must take its id over again and see where it stands."""
+    """The teller must initialize its id again and read its position."""
 
 
 class Desk(threading.Thread):
-    """Something that goes on over broken connections until it is told to stop."""
+    """A client that reconnects until it is stopped."""
 
     def __init__(self, name: str, bootstrap: str, seed: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -130,7 +130,7 @@ class Teller(Desk):
                 self.acknowledged = order
 
     def position(self, wire: Wire) -> int:
-        """Orders that are done, when no earlier transaction can change that any more."""
+        """The number of finished orders, after every earlier transaction has ended."""
         positions: list[int] = []
 
         def known() -> bool:
@@ -184,7 +184,7 @@ class Teller(Desk):
         raise StartOver
 
     def maybe_vanish(self, producer: TransactionalProducer) -> None:
-        """Dies, and wakes up as a zombie when another has taken over."""
+        """Crashes, and resumes as a zombie after its replacement has started."""
         if self.random.random() > 0.02:
             return
         with Wire(self.bootstrap, timeout_s=30) as other:
@@ -202,7 +202,7 @@ class Teller(Desk):
 
 
 class Ghosts(Desk):
-    """Producers that open a transaction and are never heard of again."""
+    """Producers that open a transaction and never end it."""
 
     def work(self, wire: Wire) -> None:
         while not self.stopping.wait(0.3):
@@ -215,7 +215,7 @@ class Ghosts(Desk):
 
 
 class Auditor(Desk):
-    """Reads along; what it has read must never change."""
+    """Reads continuously; records it has read must never change."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__("auditor", bootstrap, SEED)
@@ -288,7 +288,7 @@ def _break_the_broker(broker: BrokerProcess, desks: list[Desk]) -> None:
 
 
 def _settled_books(bootstrap: str) -> list[list[bytes]]:
-    """Everything that is committed, when no transaction is open any more."""
+    """All committed records, after every transaction has ended."""
     readers = [CommittedReader(TOPIC, index) for index in range(PARTITIONS)]
     with Wire(bootstrap) as wire:
 

@@ -1,7 +1,7 @@
 """Random faults on a real cluster under load: a short slice of `script/chaos`.
 
 Three brokers and three ZooKeepers as processes, in network namespaces where they can be made.
-HEADRACE_CHAOS_SECONDS sets how long faults go on, HEADRACE_CHAOS_SEED which.
+HEADRACE_CHAOS_SECONDS sets the duration of the faults, HEADRACE_CHAOS_SEED the faults.
 """
 
 import json
@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 
-def test_clients_see_what_was_promised_whatever_happens_to_the_cluster(tmp_path: Path) -> None:
+def test_client_guarantees_hold_under_every_cluster_fault(tmp_path: Path) -> None:
     options = ["--seconds", str(SECONDS), "--seed", str(SEED)]
     places = ["--results", str(tmp_path / "results"), "--work", str(tmp_path)]
     done = subprocess.run(

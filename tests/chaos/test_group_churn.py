@@ -8,7 +8,7 @@ owners and no commit may go back: `support.groups.churn` checks every step.
 Two minutes after the last
 fault every record must have been delivered, and every partition must be owned and committed.
 
-HEADRACE_CHURN_SEEDS is how many runs of each kind to make.
+HEADRACE_CHURN_SEEDS sets the number of runs of each kind.
 """
 
 import os
@@ -35,7 +35,7 @@ MOVE_NEXT = 0.3
 
 
 class Churn:
-    """What happens to a group."""
+    """The random events of one group."""
 
     def __init__(self, kind: str, seed: int) -> None:
         self.kind = kind
@@ -135,7 +135,7 @@ class Churn:
             self.absent.append(client.instance_id)
 
     def pause(self) -> None:
-        """And perhaps somebody else takes its place meanwhile."""
+        """Another member may replace it meanwhile."""
         if client := self.any():
             client.paused_until_ms = self.world.now_ms + self.random.randrange(1_000, 40_000)
             if client.instance_id is not None and self.random.random() < 0.5:
@@ -164,7 +164,7 @@ class Churn:
             self.world.topics_changed(name)
 
     def delete(self) -> None:
-        """It comes back at once, or later."""
+        """The topic is created again, immediately or later."""
         cluster = self.world.driver.cluster
         name = self.random.choice(TOPICS)
         if name in cluster.image.topics:
@@ -218,7 +218,7 @@ class Churn:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["classic", "consumer", "mixed"])
-def test_groups_keep_their_promises_whatever_happens(kind: str, seed: int) -> None:
+def test_group_guarantees_hold_under_faults(kind: str, seed: int) -> None:
     churn = Churn(kind, seed)
     churn.run()
     churn.check_rest()

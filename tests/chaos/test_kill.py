@@ -1,4 +1,4 @@
-"""kill -9 under load: every acknowledged record is there afterwards, once and in order.
+"""kill -9 under load: every acknowledged record is stored afterwards, once and in order.
 
 An idempotent producer with acks=all sends without pause while the broker is killed at random
 moments and started again on the same port and data. HEADRACE_KILLS sets how often (50 for a full
@@ -51,7 +51,7 @@ pytestmark = [
 
 
 class Load(threading.Thread):
-    """Produces numbered values to every partition until it is told to stop."""
+    """Produces numbered values to every partition until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(name="load", daemon=True)
@@ -105,7 +105,7 @@ class Load(threading.Thread):
         return sum(map(len, self.acknowledged))
 
     def await_ack(self, what: str) -> None:
-        """Returns once something more was acknowledged than now."""
+        """Waits for one more acknowledgement."""
         before = self.acks
         wait_for(lambda: self.acks > before, what, deadline_s=60)
 
@@ -118,7 +118,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield started
 
 
-def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProcess) -> None:
+def test_every_acknowledged_record_is_stored_once_and_in_order(broker: BrokerProcess) -> None:
     generator = random.Random(SEED)
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, "load", PARTITIONS)
@@ -139,7 +139,7 @@ def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProc
     assert load.acks == sum(load.sent) > 0
 
 
-def test_every_acknowledged_topic_is_there(broker: BrokerProcess) -> None:
+def test_every_acknowledged_topic_exists(broker: BrokerProcess) -> None:
     """Metadata is on the disk before it is acknowledged, ids and all; deletions too."""
     generator = random.Random(SEED)
     created: dict[str, bytes] = {}
@@ -163,7 +163,7 @@ def test_every_acknowledged_topic_is_there(broker: BrokerProcess) -> None:
 
 
 def _create_and_delete(wire: Wire, name: str, created: dict[str, bytes], deleted: set[str]) -> None:
-    """Creates one topic to keep and one that is deleted again; notes what was acknowledged."""
+    """Creates one topic to keep and one that is deleted; records the acknowledgements."""
     doomed = f"doomed-{name}"
     topics = [
         CreatableTopic(name=each, num_partitions=2, replication_factor=1) for each in (name, doomed)
@@ -179,7 +179,7 @@ def _create_and_delete(wire: Wire, name: str, created: dict[str, bytes], deleted
 
 
 def _check(broker: BrokerProcess, load: Load, partition: int) -> None:
-    """Compares what a consumer reads with what was acknowledged."""
+    """Compares a consumer's records with the acknowledged ones."""
     expected = load.sent[partition]
     consumer = Consumer(
         {

@@ -1,4 +1,4 @@
-"""kill -9 while logs are compacted: the last value of each key is there afterwards, in place."""
+"""kill -9 while logs are compacted: the last value of each key keeps its offset."""
 
 import os
 import random

@@ -1,9 +1,9 @@
-"""kill -9 under consumer groups: nothing is skipped, and no commit is lost or goes back.
+"""kill -9 under consumer groups: nothing is skipped, and no commit is lost or moves back.
 
 A producer sends without pause; two groups read it, one of each protocol, with two processes each
 that commit by hand. The broker is killed at random moments and started again; in each group one
 process is killed and replaced, and another one is stopped for longer than its session and then
-goes on. HEADRACE_GROUP_KILLS sets how often the broker is killed, HEADRACE_KILL_SEED when.
+resumes. HEADRACE_GROUP_KILLS sets how often the broker is killed, HEADRACE_KILL_SEED when.
 """
 
 import os
@@ -66,7 +66,7 @@ pytestmark = [
 
 
 class Work:
-    """A topic to which numbers are sent, as many as are asked for."""
+    """A topic that receives the requested number of records."""
 
     def __init__(self, bootstrap: str) -> None:
         self.failed: list[KafkaError] = []
@@ -103,7 +103,7 @@ class Work:
 
 
 class Group:
-    """The processes of one group, their journals, and what was ever seen of its offsets."""
+    """The processes of one group, their journals, and the highest offsets seen."""
 
     def __init__(self, protocol: str, bootstrap: str, home: Path) -> None:
         self.name = self.protocol = protocol
@@ -134,8 +134,8 @@ class Group:
             self.kill(process)
 
     def check(self, wire: Wire) -> None:
-        """What is committed now is not less than what was acknowledged or seen before, and not
-        more than what was processed by now."""
+        """The committed offset is not below an acknowledged or seen offset, and not
+        above the processed records."""
         self.read_journals()
         acknowledged = list(self._acknowledged)
         committed = self._fetch(wire)
@@ -248,7 +248,7 @@ def _check(broker: BrokerProcess, groups: list[Group]) -> None:
 
 
 def _all_make_progress(broker: BrokerProcess, work: Work, groups: list[Group]) -> None:
-    """Until every group has processed something more, with commits."""
+    """Waits until every group has processed and committed more records."""
     before = [(group.progress, sum(group.committed)) for group in groups]
 
     def moved() -> bool:

@@ -1,4 +1,4 @@
-"""kill -9 of a pipeline's driver, and of its broker: what lands equals what was sent, exactly.
+"""kill -9 of a pipeline's driver and of its broker: the sinks hold exactly the sent records.
 
 Five flows run in one driver: a topic into Delta, Iceberg, Parquet and another topic, and files into
 a topic. A producer feeds them meanwhile, in every codec, with bad records and aborted transactions.
@@ -167,7 +167,7 @@ class Chaos:
     # --- kills ----------------------------------------------------------------------------------
 
     def kill_at(self, point: str) -> None:
-        """At an exact point, of all flows at once."""
+        """Kills the driver at an exact point of all flows."""
         driver = self.driver(dies_at=point)
         status = driver.wait()
         assert status == -9, f"{self.story()}\n{driver.tail()}"
@@ -221,7 +221,7 @@ class Chaos:
         return what, lambda: _await(changed, driver)
 
     def _trace(self, flow: str) -> Path:
-        """A folder where a batch shows as it goes on."""
+        """The folder that shows the progress of a batch."""
         checkpoint, delta, parquet = (self.home / at for at in ("checkpoint", "delta", "parquet"))
         traces = {
             "delta": [checkpoint / "delta" / "staging", delta, delta / "_delta_log"],
@@ -261,7 +261,7 @@ def chaos(tmp_path: Path) -> Iterator[Chaos]:
         made.close()
 
 
-def test_what_lands_equals_what_was_sent_whatever_is_killed_when(chaos: Chaos) -> None:
+def test_written_rows_equal_sent_records_after_any_kill(chaos: Chaos) -> None:
     for number in range(KILLS):
         chaos.feed_a_round()
         if number < len(EXACT_POINTS):
@@ -289,7 +289,7 @@ def _check_that_sigterm_finishes_the_batch(chaos: Chaos) -> None:
     assert not driver.count("failed")
 
 
-# --- what must be where -------------------------------------------------------------------------
+# --- expected results ----------------------------------------------------------------------------
 
 
 def _check(chaos: Chaos) -> None:
@@ -325,7 +325,7 @@ def _check(chaos: Chaos) -> None:
 
 
 def _check_source(chaos: Chaos, sent: Sequence[Message]) -> None:
-    """The feed's own work: acknowledged records are there, aborted ones are not."""
+    """Checks the feed: acknowledged records are in the topic, aborted ones are not."""
     assert not [message for message in sent if message.key() == ABORTED], chaos.story()
     ids = Counter(json.loads(each.value() or b"")["id"] for each in sent if each.key() == GOOD)
     assert max(ids.values()) == 1, chaos.story()

@@ -47,7 +47,7 @@ def bootstrap(broker: BrokerProcess) -> str:
 
 @pytest.fixture(scope="session")
 def kafka(kafka_lib: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
-    """One node of Apache Kafka, for what is to run on either broker alike."""
+    """One node of Apache Kafka, for tests that run on either broker."""
     home = tmp_path_factory.mktemp("kafka") / "node"
     with KafkaNode(home, settings={"group.initial.rebalance.delay.ms": 0}) as node:
         yield node
@@ -65,7 +65,7 @@ def tool(bootstrap: str) -> Tool:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """Not for the whole run: other modules start clusters and drivers of their own."""
+    """Lasts one module: other modules start their own clusters and drivers."""
     session = open_session(
         "conformance",
         master="local[2]",

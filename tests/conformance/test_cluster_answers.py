@@ -1,7 +1,7 @@
-"""The same requests to three brokers of Apache Kafka and of Headrace, the same answers.
+"""The same requests to three brokers of Apache Kafka and of Headrace get the same responses.
 
-Compared are error codes, names, replicas and offsets, not messages; what differs on purpose is in
-docs/compatibility.md and not asked for here. Broker 1 leads `led`, 2 follows it, 3 has no replica.
+The tests compare error codes, names, replicas and offsets, not messages. Intended differences are
+in docs/compatibility.md and not tested here. Broker 1 leads `led`, 2 follows it, 3 has no replica.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ IGNORED = frozenset(
 
 
 class Side:
-    """One of the two clusters, spoken to by raw requests."""
+    """One of the two clusters, with raw requests."""
 
     def __init__(self, servers: str) -> None:
         self._wires = {id_: Wire(each) for id_, each in enumerate(servers.split(","), 1)}
@@ -96,7 +96,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 
 def seen(value: object) -> object:
-    """An answer as it is compared: null and an empty list are the same to clients."""
+    """A response for comparison: null and an empty list are the same to clients."""
     if isinstance(value, Struct):
         return {name: seen(getattr(value, name)) for name in value._declared if name not in IGNORED}
     if isinstance(value, list):
@@ -287,12 +287,12 @@ def differences(
     return found
 
 
-def test_what_the_controller_decides(sides: tuple[Side, Side]) -> None:
+def test_the_controller_answers_as_in_kafka(sides: tuple[Side, Side]) -> None:
     found = differences(sides, CONTROLLER_DECIDES)
     assert not found, "\n".join(found)
 
 
-def test_what_any_broker_knows(sides: tuple[Side, Side]) -> None:
+def test_any_broker_answers_as_in_kafka(sides: tuple[Side, Side]) -> None:
     for side in sides:
         wait_for(
             lambda side=side: sorted(side.partition("led").isr_nodes) == [1, 2],  # type: ignore[misc]
@@ -303,14 +303,14 @@ def test_what_any_broker_knows(sides: tuple[Side, Side]) -> None:
     assert not found, "\n".join(found)
 
 
-def test_what_leaders_followers_and_strangers_say_of_a_partition(sides: tuple[Side, Side]) -> None:
+def test_leaders_followers_and_other_brokers_answer_as_in_kafka(sides: tuple[Side, Side]) -> None:
     found = differences(sides, [produced("led")] * 2)
     assert not found, "\n".join(found)
     found = differences(sides, EACH_BROKER, (1, 2, 3))
     assert not found, "\n".join(found)
 
 
-def test_where_a_partition_is_after_it_was_moved(sides: tuple[Side, Side]) -> None:
+def test_a_moved_partition_is_described_as_in_kafka(sides: tuple[Side, Side]) -> None:
     targets: list[list[int]] = [[1, 2], [2, 1], [1, 2, 3], [3], [2, 3]]
     twice = alter.AlterPartitionReassignmentsRequest(
         topics=[

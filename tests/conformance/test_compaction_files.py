@@ -52,7 +52,7 @@ pytestmark = [
 
 
 class Shape(NamedTuple):
-    """What must be equal of two cleaned batches: all but the moment of cleaning."""
+    """The fields of two cleaned batches that must be equal: all but the cleaning time."""
 
     offsets: tuple[int, int]
     producer: tuple[int, int, int]
@@ -104,7 +104,7 @@ def create(admin: AdminClient) -> None:
 
 
 def fill(bootstrap: str) -> dict[bytes, bytes | None]:
-    """Keys written again and again; returns the last committed value of each."""
+    """Writes keys repeatedly; returns the last committed value of each."""
     last: dict[bytes, bytes | None] = {}
     common = {"bootstrap.servers": bootstrap, "log_level": 0}
     plain = [
@@ -232,7 +232,7 @@ def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cleaned]:
         yield Cleaned(kafka, before, after, last)
 
 
-def test_both_clean_a_log_alike_and_kafka_goes_on_with_ours(
+def test_both_brokers_compact_a_log_alike_and_kafka_opens_ours(
     cleaned: Cleaned, tmp_path: Path
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -251,7 +251,7 @@ def test_both_clean_a_log_alike_and_kafka_goes_on_with_ours(
     manager.close()
     dump(ours / f"{TOPIC}-0")
 
-    # What we have cleaned is Kafka's again.
+    # Kafka opens the log that Headrace cleaned.
     kafka = cleaned.kafka
     shutil.rmtree(kafka.data)
     shutil.copytree(ours, kafka.data)
@@ -267,7 +267,7 @@ def test_both_clean_a_log_alike_and_kafka_goes_on_with_ours(
     kafka.stop()
 
 
-def test_a_swap_that_kafka_left_behind_is_completed(cleaned: Cleaned, tmp_path: Path) -> None:
+def test_an_interrupted_swap_of_kafka_is_completed(cleaned: Cleaned, tmp_path: Path) -> None:
     """Kafka was killed between naming a cleaned segment `.swap` and giving it its name."""
     data, finished = tmp_path / "data", tmp_path / "finished"
     shutil.copytree(cleaned.before, data)

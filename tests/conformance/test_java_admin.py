@@ -40,13 +40,17 @@ def filled(tool: Tool, name: str) -> str:
         ("1000", "0"),
     ],
 )
-def test_offsets_by_every_time(tool: Tool, filled: str, time: str, offset: str) -> None:
+def test_offsets_are_listed_for_every_time_option(
+    tool: Tool, filled: str, time: str, offset: str
+) -> None:
     out = tool(OFFSETS, "--topic", filled, "--time", time).split()
     assert out == [f"{filled}:0:{offset}"]
 
 
 @pytest.mark.parametrize("time", ["-3", "max-timestamp", "-5", "latest-tiered"])
-def test_offsets_by_times_that_depend(tool: Tool, filled: str, time: str) -> None:
+def test_offsets_are_listed_for_times_that_depend_on_the_log(
+    tool: Tool, filled: str, time: str
+) -> None:
     """The four records may share a timestamp, and nothing is tiered: an answer is what counts."""
     out = tool(OFFSETS, "--topic", filled, "--time", time)
     if time in ("-3", "max-timestamp"):
@@ -108,7 +112,7 @@ def test_features_are_described(tool: Tool) -> None:
     assert {"metadata.version", "group.version", "share.version"} <= set(levels)
 
 
-def test_the_cluster_id_is_told(bootstrap: str) -> None:
+def test_the_cluster_id_is_returned(bootstrap: str) -> None:
     out = run(CLUSTER, "cluster-id", "--bootstrap-server", bootstrap)
     assert out.startswith("Cluster ID: ")
     endpoints = run(CLUSTER, "list-endpoints", "--bootstrap-server", bootstrap)

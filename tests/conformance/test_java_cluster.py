@@ -116,7 +116,7 @@ def test_reassignments_are_generated_executed_and_verified(
     assert "No partition reassignments" in tool(REASSIGN, "--list")
 
 
-def test_a_preferred_election_on_everything_answers(tool: Tool, topic: str) -> None:
+def test_a_preferred_election_on_all_partitions_succeeds(tool: Tool, topic: str) -> None:
     out = tool(ELECT, "--election-type", "preferred", "--all-topic-partitions")
     assert "Error" not in out
     named = tool(ELECT, "--election-type", "preferred", "--topic", topic, "--partition", "0")
@@ -156,7 +156,9 @@ def test_groups_are_read_and_described(tool: Tool, cluster: ClusterUp, topic: st
     assert set(lags) == {"0"}
 
 
-def test_a_verified_producer_loses_nothing_when_leaders_die(name: str, tmp_path: Path) -> None:
+def test_the_verifiable_producer_loses_nothing_when_leaders_crash(
+    name: str, tmp_path: Path
+) -> None:
     with ClusterUp(tmp_path / "cluster") as cluster:
         _kill_under_a_producer(cluster, name, tmp_path)
 
@@ -194,7 +196,7 @@ def _kill_under_a_producer(cluster: ClusterUp, name: str, tmp_path: Path) -> Non
                 process.kill()
                 process.wait()
     text = (tmp_path / "out").read_text()
-    # The tool never sends twice: what it was told has failed may be there, and may not.
+    # The tool never retries: a record reported as failed may or may not be stored.
     succeeded = [json.loads(line) for line in text.splitlines() if "producer_send_success" in line]
     sent = {int(each["value"]) for each in succeeded}
     assert len(sent) >= count // 2
@@ -235,7 +237,7 @@ def test_zookeeper_holds_kafkas_znodes(cluster: ClusterUp, topic: str) -> None:
         client.close()
 
 
-def test_a_replica_that_cannot_be_is_refused_in_kafkas_words(
+def test_an_invalid_replica_is_rejected_with_kafkas_message(
     tool: Tool, topic: str, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"

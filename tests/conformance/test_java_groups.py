@@ -125,7 +125,7 @@ def test_a_live_group_is_described(tool: Tool, live_group: str, topic: str) -> N
     assert f"{topic}:0,1" in "".join(described)
 
 
-def test_a_live_group_is_not_reset_and_not_deleted(tool: Tool, live_group: str, topic: str) -> None:
+def test_a_live_group_cannot_be_reset_or_deleted(tool: Tool, live_group: str, topic: str) -> None:
     target = ("--group", live_group, "--topic", topic)
     out = tool(GROUPS, "--reset-offsets", *target, "--to-earliest", "--execute")
     assert "inactive" in out
@@ -185,7 +185,7 @@ def test_offsets_and_groups_are_deleted(tool: Tool, stored: str, topic: str) -> 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_console_consumer_goes_on_where_its_group_is(
+def test_the_console_consumer_resumes_at_its_groups_offsets(
     tool: Tool, topic: str, group: str, protocol: str
 ) -> None:
     join = ("--topic", topic, "--group", group, "--from-beginning")
@@ -208,7 +208,7 @@ def events(out: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_verifiable_consumer_reads_what_the_verifiable_producer_wrote(
+def test_the_verifiable_consumer_reads_the_verifiable_producers_records(
     bootstrap: str, name: str, protocol: str
 ) -> None:
     with Wire(bootstrap) as wire:
@@ -236,7 +236,7 @@ def test_the_verifiable_consumer_reads_what_the_verifiable_producer_wrote(
     assert all(one["success"] for one in commits)
 
 
-def test_the_streams_resetter_sets_an_application_back(tool: Tool, stored: str, topic: str) -> None:
+def test_the_streams_resetter_resets_an_application(tool: Tool, stored: str, topic: str) -> None:
     out = tool(RESETTER, "--application-id", stored, "--input-topics", topic, "--to-earliest")
     assert topic in out
     assert [row[1] for row in offsets(tool, stored)] == ["0", "0"]

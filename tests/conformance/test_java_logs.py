@@ -1,4 +1,4 @@
-"""The same files for both: DumpLogSegments on what a broker wrote, a broker on what Kafka wrote."""
+"""The same files for both: DumpLogSegments on a broker's log, a broker on Kafka's log."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def fill(bootstrap: str, topic: str) -> list[bytes]:
     return values
 
 
-def test_kafka_reads_what_a_broker_wrote(tmp_path: Path) -> None:
+def test_kafka_reads_a_log_that_a_broker_wrote(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "broker") as broker:
         with Wire(broker.bootstrap_servers) as wire:
             create_topic(wire, "ours", 1, SMALL_SEGMENTS)
@@ -72,7 +72,7 @@ def test_kafka_reads_what_a_broker_wrote(tmp_path: Path) -> None:
             assert not COMPLAINT.search(verified), verified[:2000]
 
 
-def test_a_broker_serves_what_kafka_wrote(tmp_path: Path) -> None:
+def test_a_broker_serves_a_log_that_kafka_wrote(tmp_path: Path) -> None:
     with KafkaNode(tmp_path / "kafka") as kafka:
         with Wire(kafka.bootstrap_servers) as wire:
             create_topic(wire, "theirs", 1, SMALL_SEGMENTS)
@@ -93,7 +93,7 @@ def test_a_broker_serves_what_kafka_wrote(tmp_path: Path) -> None:
             assert "__cluster_metadata" not in {topic.name for topic in told}
             assert topic_id_of(wire, "theirs") == topic_id
             assert _everything(wire, "theirs") == before
-            # It goes on from there.
+            # The broker appends after the last offset that Kafka wrote.
             assert produce(wire, "theirs", batch(b"ours")).base_offset == len(values)
             tail = fetch(wire, fetch_request("theirs", len(values)))
             assert values_of(tail.records) == [b"ours"]

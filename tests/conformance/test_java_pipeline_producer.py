@@ -45,7 +45,7 @@ def values_of(helper: Headrace, topic: str) -> list[bytes | None]:
     return [each.value for each in helper.consume(topic, read_committed=True)]
 
 
-def test_kafka_takes_transactions_with_offsets_one_after_the_other(helper: Headrace) -> None:
+def test_kafka_commits_consecutive_transactions_with_offsets(helper: Headrace) -> None:
     topic, source = helper.create_topic(), helper.create_topic()
     at = TopicPartition(source, 0)
     with TransactionalProducer(ProducerSettings(helper.bootstrap_servers), topic) as producer:
@@ -63,7 +63,7 @@ def test_kafka_takes_transactions_with_offsets_one_after_the_other(helper: Headr
     assert (found[at].offset, found[at].metadata) == (2, '{"batch": 2}')
 
 
-def test_kafka_shuts_out_the_older_producer(helper: Headrace) -> None:
+def test_kafka_fences_the_older_producer(helper: Headrace) -> None:
     topic = helper.create_topic()
     settings = ProducerSettings(helper.bootstrap_servers)
     with (
@@ -80,7 +80,7 @@ def test_kafka_shuts_out_the_older_producer(helper: Headrace) -> None:
     helper.wait_for(lambda: values_of(helper, topic) == [b"new"], "the new one's")
 
 
-def test_kafka_keeps_dead_letters_and_gets_them_back_once(helper: Headrace, tmp_path: Path) -> None:
+def test_kafka_stores_dead_letters_and_replays_them_once(helper: Headrace, tmp_path: Path) -> None:
     source = helper.create_topic()
     topic = f"{source}.dlq"
     settings = ProducerSettings(helper.bootstrap_servers)
@@ -98,7 +98,9 @@ def test_kafka_keeps_dead_letters_and_gets_them_back_once(helper: Headrace, tmp_
     helper.wait_for(lambda: values_of(helper, source) == [b"0", b"1", b"2"], "each once")
 
 
-def test_kafka_takes_what_tasks_write_in_one_transaction(helper: Headrace, tmp_path: Path) -> None:
+def test_kafka_commits_the_writes_of_all_tasks_in_one_transaction(
+    helper: Headrace, tmp_path: Path
+) -> None:
     source, topic = helper.create_topic(), helper.create_topic(partitions=3)
     settings = TopicSettings(topic, ProducerSettings(helper.bootstrap_servers), tmp_path)
     rows = pa.RecordBatch.from_pydict({"key": [f"k{at}" for at in range(40)]})
@@ -121,7 +123,7 @@ def test_kafka_takes_what_tasks_write_in_one_transaction(helper: Headrace, tmp_p
     assert (held.batch_id, held.offsets) == (2, {TopicPartition(source, 0): 3})
 
 
-def test_kafkas_partitions_say_how_a_transaction_ended(helper: Headrace) -> None:
+def test_kafkas_partitions_show_how_a_transaction_ended(helper: Headrace) -> None:
     topic = helper.create_topic(partitions=2)
     settings = ProducerSettings(helper.bootstrap_servers)
     with TransactionalProducer(settings, topic) as producer:

@@ -17,7 +17,7 @@ Tool = Callable[..., str]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_lines_from_the_console_come_back(tool: Tool, name: str, codec: str) -> None:
+def test_console_producer_lines_are_read_back(tool: Tool, name: str, codec: str) -> None:
     tool(TOPICS, "--create", "--topic", name)
     lines = [f"k{number}:value {number}" for number in range(200)]
     tool(

@@ -67,7 +67,7 @@ def test_the_console_share_consumer_reads_a_queue(tool: Tool, topic: str, group:
     assert lag_of(tool, group) == 0
 
 
-def test_released_records_come_again_and_rejected_ones_do_not(
+def test_released_records_are_redelivered_and_rejected_ones_are_not(
     tool: Tool, topic: str, group: str
 ) -> None:
     assert read(tool, topic, group, RECORDS, "--release") == VALUES

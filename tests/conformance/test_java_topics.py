@@ -11,7 +11,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 Tool = Callable[..., str]
 
 
-def test_a_topic_lives_from_create_to_delete(tool: Tool, name: str) -> None:
+def test_a_topic_is_created_described_altered_and_deleted(tool: Tool, name: str) -> None:
     created = tool(
         *(TOPICS, "--create", "--topic", name, "--partitions", "3"),
         *("--replication-factor", "1", "--config", "retention.ms=3600000"),
@@ -42,7 +42,7 @@ def test_defaults_and_existing_topics(tool: Tool, name: str) -> None:
         tool(TOPICS, "--describe", "--topic", f"{name}-not")
 
 
-def test_kafkas_messages_for_what_cannot_be(tool: Tool, name: str) -> None:
+def test_invalid_requests_get_kafkas_messages(tool: Tool, name: str) -> None:
     with pytest.raises(ToolFailed, match="replication factor"):
         tool(TOPICS, "--create", "--topic", name, "--replication-factor", "3")
     tool(TOPICS, "--create", "--topic", name, "--partitions", "2")

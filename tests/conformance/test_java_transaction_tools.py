@@ -66,7 +66,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
     assert table(out) == []
 
 
-def test_an_abort_by_hand_lets_readers_pass(
+def test_a_manual_abort_unblocks_readers(
     tool: Tool, bootstrap: str, topic: str, open_transaction: str
 ) -> None:
     later = Producer({"bootstrap.servers": bootstrap})
@@ -78,7 +78,7 @@ def test_an_abort_by_hand_lets_readers_pass(
     assert committed(tool, topic, "--max-messages", "1") == ["later"]
 
 
-def test_the_copier_copies_each_record_once_though_it_aborts_at_random(
+def test_the_copier_copies_each_record_once_despite_random_aborts(
     tool: Tool, bootstrap: str, topic: str
 ) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})

@@ -55,7 +55,7 @@ def fill(cluster: KafkaCluster, topic: str, partitions: int, each: int) -> None:
     assert producer.flush(DEADLINE_S) == 0
 
 
-def test_the_status_names_brokers_racks_and_what_they_carry(cli: Cli, admin: AdminClient) -> None:
+def test_the_status_lists_brokers_racks_and_their_replicas(cli: Cli, admin: AdminClient) -> None:
     placed(admin, [[1, 2, 3], [2, 3, 1]])
     facts = json.loads(cli.ok("cluster", "status", "--format", "json"))
     assert facts["live_brokers"] == 3
@@ -67,7 +67,7 @@ def test_the_status_names_brokers_racks_and_what_they_carry(cli: Cli, admin: Adm
     assert cli.ok("cluster", "controller").split()[0] in ("1", "2", "3")
 
 
-def test_a_plan_is_shown_then_done_then_undone(
+def test_a_plan_is_shown_executed_and_reverted(
     cluster: KafkaCluster, cli: Cli, admin: AdminClient, tmp_path: Path
 ) -> None:
     topic = placed(admin, [[1, 2]] * 6)
@@ -96,9 +96,7 @@ def test_a_plan_is_shown_then_done_then_undone(
     assert all(each["replicas"] == [1, 2] for each in partitions_of(cli, topic))
 
 
-def test_plans_of_kafkas_own_tool_are_followed(
-    cli: Cli, admin: AdminClient, tmp_path: Path
-) -> None:
+def test_plans_of_kafkas_tool_are_accepted(cli: Cli, admin: AdminClient, tmp_path: Path) -> None:
     topic = placed(admin, [[1, 2]])
     plan = tmp_path / "plan.json"
     item = {"topic": topic, "partition": 0, "replicas": [3, 2], "log_dirs": ["any", "any"]}
@@ -136,7 +134,7 @@ def test_a_slow_move_can_be_watched_and_cancelled(
     assert cli.ok("cluster", "reassign", "--cancel") == "nothing is moving\n"
 
 
-def test_a_move_without_its_limit_ends_soon(
+def test_a_move_without_a_throttle_ends_soon(
     cluster: KafkaCluster, cli: Cli, admin: AdminClient
 ) -> None:
     topic = placed(admin, [[1, 2]])
@@ -188,7 +186,9 @@ def test_the_preferred_replica_leads_again_after_an_election(
     assert partitions_of(cli, topic)[0]["leader"] == 3
 
 
-def test_what_does_not_exist_is_named(cli: Cli, admin: AdminClient, tmp_path: Path) -> None:
+def test_unknown_topics_and_brokers_and_invalid_plans_are_rejected(
+    cli: Cli, admin: AdminClient, tmp_path: Path
+) -> None:
     topic = placed(admin, [[1]])
     assert cli("cluster", "elect", "no-such-topic").code == 4
     assert cli("cluster", "reassign", "--to", "1,9").code == 4

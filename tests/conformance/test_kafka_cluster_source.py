@@ -1,7 +1,7 @@
-"""The source on three nodes of Apache Kafka: leaders change and die while it reads.
+"""The source on three nodes of Apache Kafka: leaders change and crash during the read.
 
-What arrives is the topic, exactly: every offset once, with its own value. Records are taken out
-behind a gate, so that the change comes when a read has begun and is far from its end.
+The read returns the topic exactly: every offset once, with its value. Records are released
+through a gate, so that the change happens in the middle of a read.
 """
 
 import json
@@ -67,7 +67,7 @@ class Read:
         self.offsets: list[int] = []
 
     def on(self, until: int) -> None:
-        """Takes at least so many records in all."""
+        """Reads until it has at least this number of records."""
         while len(self.offsets) < until:
             chunk = next(self._chunks)
             offsets = chunk.offset.to_pylist()
@@ -80,7 +80,7 @@ class Read:
         assert self.offsets == list(range(self._records))
 
 
-def test_a_read_survives_every_way_in_which_a_leader_goes(
+def test_a_read_survives_every_kind_of_leader_change(
     topic: ReplicatedTopic, cluster: KafkaCluster
 ) -> None:
     read = Read(topic, cluster.bootstrap_servers)
@@ -89,7 +89,7 @@ def test_a_read_survives_every_way_in_which_a_leader_goes(
     cluster.nodes[stopped].stop()  # hands its partitions over
     read.on(3000)
     topic.heal()
-    topic.prefer()  # leaders change, and nobody dies
+    topic.prefer()  # leaders change without a crash
     read.on(5000)
     killed = topic.leader()
     cluster.nodes[killed].kill()
@@ -98,7 +98,7 @@ def test_a_read_survives_every_way_in_which_a_leader_goes(
     read.finish()
 
 
-def test_a_leader_that_falls_silent_is_left_for_the_next(
+def test_a_silent_leader_is_replaced_by_the_next_one(
     topic: ReplicatedTopic, cluster: KafkaCluster
 ) -> None:
     read = Read(topic, cluster.bootstrap_servers, request_timeout_s=8.0)
@@ -111,7 +111,7 @@ def test_a_leader_that_falls_silent_is_left_for_the_next(
         silent.resume()
 
 
-def test_a_replica_of_the_readers_rack_is_read_and_may_die(
+def test_a_replica_in_the_readers_rack_is_read_and_may_crash(
     topic: ReplicatedTopic, cluster: KafkaCluster
 ) -> None:
     leader = topic.leader()
@@ -122,9 +122,7 @@ def test_a_replica_of_the_readers_rack_is_read_and_may_die(
     read.finish()
 
 
-def test_one_bootstrap_server_that_lives_is_enough(
-    topic: ReplicatedTopic, cluster: KafkaCluster
-) -> None:
+def test_one_live_bootstrap_server_is_enough(topic: ReplicatedTopic, cluster: KafkaCluster) -> None:
     leader = topic.leader()
     cluster.nodes[leader].kill()
     Read(topic, cluster.bootstrap_servers).finish()
@@ -208,7 +206,7 @@ def is_exact(rows: "DataFrame", topic: ReplicatedTopic) -> bool:
     return places == Counter(wanted) and all(row["right"] for row in found)
 
 
-def test_a_batch_read_is_exact_though_its_leader_is_killed(
+def test_a_batch_read_is_exact_after_its_leader_is_killed(
     topic: ReplicatedTopic, cluster: KafkaCluster, spark: "SparkSession", tmp_path: Path
 ) -> None:
     gate, out = Gate(tmp_path / "gate"), str(tmp_path / "out")
@@ -218,7 +216,7 @@ def test_a_batch_read_is_exact_though_its_leader_is_killed(
     assert is_exact(spark.read.parquet(out), topic)
 
 
-def test_a_stream_is_exact_though_its_leader_is_killed(
+def test_a_stream_is_exact_after_its_leader_is_killed(
     topic: ReplicatedTopic, cluster: KafkaCluster, spark: "SparkSession", tmp_path: Path
 ) -> None:
     gate, out = Gate(tmp_path / "gate"), str(tmp_path / "out")
@@ -257,7 +255,7 @@ def gated(rows):
 """
 
 
-def test_a_pipeline_is_exact_though_its_leader_is_killed(
+def test_a_pipeline_is_exact_after_its_leader_is_killed(
     topic: ReplicatedTopic, cluster: KafkaCluster, spark: "SparkSession", tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path / "gate")

@@ -43,7 +43,7 @@ LINES = 50
 
 
 @pytest.mark.timeout(3600)
-def test_the_tests_of_pipelines_pass_on_kafka_as_they_are(kafka: KafkaNode) -> None:
+def test_the_pipeline_tests_pass_on_kafka_unchanged(kafka: KafkaNode) -> None:
     tests = [str(ROOT / "tests" / "pipeline" / module) for module in MODULES]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *tests],
@@ -58,7 +58,7 @@ def test_the_tests_of_pipelines_pass_on_kafka_as_they_are(kafka: KafkaNode) -> N
 
 
 class Lake:
-    """Every way out, and the way in, as flows of one application."""
+    """Every sink, and the file source, as flows of one application."""
 
     def __init__(self, home: Path, bootstrap: str, topic: MixedTopic) -> None:
         self.spec = home / "lake.yaml"
@@ -109,7 +109,7 @@ class Lake:
             (incoming / f"{number}.json").write_text(text)
 
     def rows(self) -> dict[str, list[Row]]:
-        """What has landed, by flow."""
+        """The written rows of each flow."""
         return {
             "delta": delta_rows(self._home / "delta"),
             "iceberg": iceberg_rows(self._home / "warehouse", "shop.orders"),
@@ -122,7 +122,7 @@ def landed(rows: Sequence[Row]) -> list[Order]:
     return sorted(Order(row["p"], row["o"], row["id"], row["trace"]) for row in rows)
 
 
-def test_every_way_out_and_in_is_exact_on_kafka_though_the_driver_is_killed(
+def test_every_source_and_sink_is_exact_on_kafka_after_the_driver_is_killed(
     kafka: KafkaNode, name: str, tmp_path: Path
 ) -> None:
     bootstrap = kafka.bootstrap_servers
@@ -155,7 +155,7 @@ def test_every_way_out_and_in_is_exact_on_kafka_though_the_driver_is_killed(
         (f"{lake.name}.{flow}", *place) for flow in flows for place in topic.broken()
     ]
     own = {next(iter(message.headers() or [])) for message in committed(bootstrap, lake.letters)}
-    assert own == {("trace", b"bad")}  # before the headers that say what is wrong
+    assert own == {("trace", b"bad")}  # before the headers that describe the error
 
     cli = Cli(bootstrap, tmp_path)
     for flow in flows:
@@ -169,7 +169,7 @@ def test_every_way_out_and_in_is_exact_on_kafka_though_the_driver_is_killed(
 
 
 def _letters_are_replayed(cli: Cli, lake: Lake, topic: MixedTopic, home: Path) -> None:
-    """The delta flow's letters go back to the topic, repaired, and land."""
+    """The delta flow's dead letters are repaired, sent again and written to the table."""
     fix = home / "fix.py"
     fix.write_text(
         "def repair(record):\n"

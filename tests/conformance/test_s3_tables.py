@@ -49,7 +49,7 @@ def flows(server: S3Server, bootstrap: str, name: str, tmp_path: Path) -> EveryS
     return EverySink(home, bootstrap, name, flows=TABLES, store=store, spark=SMALL)
 
 
-def test_tables_are_exact_after_a_killed_driver_and_after_upkeep(
+def test_tables_are_exact_after_a_killed_driver_and_after_maintenance(
     flows: EverySink, bootstrap: str, tmp_path: Path
 ) -> None:
     flows.feed(1600)
@@ -86,10 +86,10 @@ def test_tables_are_exact_on_a_cluster_that_loses_a_worker(
     flows.check()
 
 
-def test_of_two_writers_to_a_delta_table_none_overwrites_the_other(
+def test_two_writers_to_a_delta_table_do_not_overwrite_each_other(
     server: S3Server, name: str
 ) -> None:
-    """Two pipelines commit to one table at once; every commit of both is in its log."""
+    """Two pipelines commit to one table concurrently; its log has every commit of both."""
     store = server.store(name, Path("unused"))
     table = f"{store.base}/shared"
     settings = TableSettings(table, storage_options=dict(store.delta))
@@ -178,9 +178,7 @@ def _rows(kind: str, store: Store) -> list[tuple[int, int]]:
     )
 
 
-def test_a_bucket_that_is_missing_or_a_key_that_is_wrong_is_told(
-    server: S3Server, name: str
-) -> None:
+def test_a_missing_bucket_or_a_wrong_key_is_reported(server: S3Server, name: str) -> None:
     store = server.store(name, Path("unused"))
     missing = TableSettings("s3://no-such-bucket/t", storage_options=dict(store.delta))
     with pytest.raises(SinkError, match="no-such-bucket"):

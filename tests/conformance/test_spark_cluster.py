@@ -1,7 +1,7 @@
 """Pipelines on a standalone Spark cluster: a master and two workers from PySpark's own jars.
 
 The executors run in other processes and other folders than the driver. One of the workers is
-killed with its executors while batches are on their way.
+killed with its executors during batches.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield started
 
 
-def test_every_sink_is_exact_and_a_worker_killed_on_the_way_changes_nothing(
+def test_every_sink_is_exact_even_if_a_worker_is_killed(
     cluster: SparkCluster, bootstrap: str, name: str, tmp_path: Path
 ) -> None:
     flows = EverySink(tmp_path / "spec", bootstrap, name, spark=SMALL)

@@ -33,7 +33,7 @@ def url(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield server.url
 
 
-def test_every_sink_is_exact_and_a_worker_killed_on_the_way_changes_nothing(
+def test_every_sink_is_exact_even_if_a_worker_is_killed(
     url: str, cluster: SparkCluster, bootstrap: str, name: str, tmp_path: Path
 ) -> None:
     flows = EverySink(tmp_path / "spec", bootstrap, name)
@@ -59,7 +59,7 @@ def test_batches_are_limited_by_bytes(url: str, bootstrap: str, name: str, tmp_p
     assert max(others) <= 1.5 * LIMIT_BYTES / RECORD_BYTES
 
 
-def test_plans_that_look_at_several_rows_are_known_here_too(url: str) -> None:
+def test_plans_that_combine_rows_are_recognized(url: str) -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.remote(url).create()

@@ -280,10 +280,10 @@ def produce(kafka: Kafka, topic: str, segment_bytes: int) -> list[tuple[bytes, b
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_directory_that_kafka_wrote_opens_and_goes_on(
+def test_a_directory_that_kafka_wrote_opens_and_accepts_appends(
     kafka: Kafka, tmp_path: Path, how: signal.Signals
 ) -> None:
-    """Kafka -> us -> Kafka: all records are there, ours too, and Kafka's tools are content."""
+    """Kafka -> us -> Kafka: all records are readable, and Kafka's tools accept the files."""
     sent = produce(kafka, "theirs", 65_536 * 16)
     kafka.stop(how)
     manager = open_manager(kafka.directory)

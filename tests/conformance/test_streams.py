@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly_once_v2: counts are exact though an instance is killed."""
+"""Kafka Streams with exactly_once_v2: counts are exact after an instance is killed."""
 
 import shutil
 import signal
@@ -105,7 +105,7 @@ def write_lines(bootstrap: str, topic: str) -> None:
 
 @pytest.fixture
 def counts(bootstrap: str, name: str) -> Iterator[Callable[[], dict[str, list[int]]]]:
-    """What has been counted so far, as readers of committed records see it."""
+    """The committed counts."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
     )
@@ -124,7 +124,7 @@ def counts(bootstrap: str, name: str) -> Iterator[Callable[[], dict[str, list[in
     consumer.close()
 
 
-def test_a_word_count_is_exact_though_an_instance_is_killed(
+def test_a_word_count_is_exact_after_an_instance_is_killed(
     start: Start, bootstrap: str, name: str, counts: Callable[[], dict[str, list[int]]]
 ) -> None:
     # Invariant: a word that came n times has the counts 1 to n, in order, each of them once.

@@ -1,4 +1,4 @@
-"""What goes wrong around a pipeline stops it with a sentence; no row is lost, none is doubled."""
+"""External failures stop a pipeline with a clear message; no row is lost or duplicated."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def recreate(bootstrap: str, topic: str) -> None:
 # --- topics -------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_was_created_again_stops_the_run_or_is_read_anew(
+def test_a_recreated_topic_stops_the_run_or_is_read_from_the_start(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -92,7 +92,7 @@ def test_a_topic_that_was_created_again_stops_the_run_or_is_read_anew(
     assert ids(lenient) == [1, 2, 3, 10, 11, 12, 13, 14]
 
 
-def test_a_topic_that_is_gone_stops_the_run(
+def test_a_deleted_topic_stops_the_run(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -105,7 +105,7 @@ def test_a_topic_that_is_gone_stops_the_run(
     assert ids(pipeline) == [1]
 
 
-def test_records_that_were_deleted_unread_stop_the_run_or_are_told(
+def test_records_deleted_before_reading_stop_the_run_or_are_reported(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -133,7 +133,7 @@ def test_records_that_were_deleted_unread_stop_the_run_or_are_told(
 # --- schemas ------------------------------------------------------------------------------------
 
 
-def test_a_schema_that_changes_adds_columns_or_stops_the_run(
+def test_a_changed_schema_adds_columns_or_stops_the_run(
     make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -161,7 +161,7 @@ def test_a_schema_that_changes_adds_columns_or_stops_the_run(
 
 
 class Registry:
-    """Answers every question in the same unhelpful way."""
+    """A registry that answers every request with the same error."""
 
     def __init__(self, status: int, body: bytes) -> None:
         class Answer(BaseHTTPRequestHandler):
@@ -197,7 +197,7 @@ class Registry:
     ],
     ids=["away", "unknown", "garbage", "locked"],
 )
-def test_a_registry_that_gives_no_schema_stops_the_batch_and_nothing_is_lost(
+def test_a_registry_without_the_schema_stops_the_batch_and_nothing_is_lost(
     status: int,
     body: bytes,
     waits: bool,
@@ -245,7 +245,7 @@ READERS: dict[str, Callable[[Path], list[Row]]] = {
 
 
 @pytest.mark.parametrize("kind", list(READERS))
-def test_a_full_disk_stops_the_run_and_the_table_is_exact_when_there_is_room(
+def test_a_full_disk_stops_the_run_and_the_table_is_exact_afterwards(
     kind: str, disk: SmallDisk, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(2)
@@ -283,7 +283,7 @@ def test_a_full_disk_stops_the_run_and_the_table_is_exact_when_there_is_room(
 
 
 @pytest.mark.slow
-def test_a_record_of_a_hundred_megabytes_is_a_dead_letter(
+def test_a_record_of_a_hundred_megabytes_is_dead_lettered(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1, {"max.message.bytes": 2 * HUGE_BYTES})
@@ -304,7 +304,7 @@ def test_a_record_of_a_hundred_megabytes_is_a_dead_letter(
 # --- brokers ------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_not_there_is_named(tmp_path: Path, make_pipeline: MakePipeline) -> None:
+def test_an_unreachable_broker_is_named(tmp_path: Path, make_pipeline: MakePipeline) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("""
 pipeline: nobody

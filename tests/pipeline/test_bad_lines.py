@@ -1,4 +1,4 @@
-"""Bad lines of files, and rows of tables that break a rule: each once in the dead letters."""
+"""Each bad line of a file and each row that breaks a rule becomes one dead letter."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.ti
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 class Inflow:
@@ -107,10 +107,10 @@ def inflow(
     broker.close()
 
 
-def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_its_commit(
+def test_bad_json_lines_are_dead_lettered_once_despite_a_crash_around_the_commit(
     inflow: Inflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Good and bad lines of a batch are one transaction, so neither is lost or doubled."""
+    """Good and bad lines of a batch share one transaction, so neither is lost or duplicated."""
     bad = [b'{"id": ', b'{"id": 7} x', b'{"id": "seven"}', b'\xff{"id": 7}', b'{"id": ']
     lines = [b'{"id": 0}', bad[0], b"", bad[1], bad[2], b'{"id": 1}', bad[3], bad[4]]
     file = inflow.folder / "a b.json"
@@ -157,7 +157,7 @@ def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_
         sink.close()
 
 
-def test_a_line_with_a_number_where_a_string_or_a_time_belongs_is_set_aside(inflow: Inflow) -> None:
+def test_a_line_with_a_number_for_a_string_or_a_time_is_dead_lettered(inflow: Inflow) -> None:
     bad = [b'{"id":1,"at":5}', b'{"id":2,"s":{"t":7}}', b'{"id":3,"tags":["a",1]}']
     good = b'{"id":4,"at":"2026-01-31T00:00:00Z","s":{"t":"7"},"tags":["1"]}'
     (inflow.folder / "a.json").write_bytes(b"\n".join([*bad, good]))
@@ -177,7 +177,7 @@ def test_a_line_with_a_number_where_a_string_or_a_time_belongs_is_set_aside(infl
     ]
 
 
-def test_a_batch_of_nothing_but_bad_lines_is_over_with_its_letters(inflow: Inflow) -> None:
+def test_a_batch_of_only_bad_lines_ends_with_its_dead_letters(inflow: Inflow) -> None:
     (inflow.folder / "a.json").write_text("nonsense\n")
     source: dict[str, object] = {
         "files": str(inflow.folder),
@@ -192,10 +192,10 @@ def test_a_batch_of_nothing_but_bad_lines_is_over_with_its_letters(inflow: Inflo
 
 
 @pytest.mark.parametrize("schema", ["id BIGINT, note STRING", None])
-def test_bad_lines_of_csv_are_set_aside_and_so_are_rows_that_break_a_rule(
+def test_bad_csv_lines_and_rows_that_break_a_rule_are_dead_lettered(
     inflow: Inflow, schema: str | None
 ) -> None:
-    """A row that could be read has no line any more: its letter holds the row as JSON."""
+    """A parsed row has no line, so its dead letter holds the row as JSON."""
     (inflow.folder / "a.csv").write_text('id,note\n1,"a, b"\n2,b,c,d\n-3,e\n4,f\n5\n')
     source: dict[str, object] = {"files": str(inflow.folder), "format": "csv"}
     event = inflow.run(
@@ -210,7 +210,7 @@ def test_bad_lines_of_csv_are_set_aside_and_so_are_rows_that_break_a_rule(
     assert (broken[1].error, broken[1].line) == ("ExpectationFailed", -1)
 
 
-def test_a_step_that_needs_no_column_of_a_csv_file_still_sees_its_bad_lines(
+def test_a_step_that_reads_no_csv_column_still_finds_bad_lines(
     inflow: Inflow,
 ) -> None:
     (inflow.folder / "a.csv").write_text("id\n1\nx\n")
@@ -222,7 +222,7 @@ def test_a_step_that_needs_no_column_of_a_csv_file_still_sees_its_bad_lines(
     assert (event.rows, event.skipped, event.dead_letters) == (1, 1, 0)
 
 
-def test_lines_that_break_a_rule_are_set_aside_as_they_were(inflow: Inflow) -> None:
+def test_lines_that_break_a_rule_are_dead_lettered_unchanged(inflow: Inflow) -> None:
     line = b'{"id": -1,  "more": [1, 2]}'
     (inflow.folder / "a.json").write_bytes(b'{"id": 1}\n' + line)
     inflow.run(
@@ -251,10 +251,10 @@ def test_rows_of_a_delta_table_that_break_a_rule_name_the_version_and_the_row(
     assert found[1][1].file.startswith(table)
 
 
-def test_quoted_values_of_csv_may_span_lines_and_bad_lines_beside_them_are_set_aside(
+def test_quoted_csv_values_may_span_lines_and_bad_lines_are_dead_lettered(
     inflow: Inflow,
 ) -> None:
-    # Spark reads by lines: it took "one" for a row, and what follows for bad lines.
+    # Spark reads line by line: "one" becomes a row and the rest bad lines.
     rows = ["id,note", '1,"one\r\ntwo, ""three""\n\nfour"', "2,plain", 'x,"bad\nrow"', "3", "4,d"]
     (inflow.folder / "a.csv").write_bytes("\r\n".join(rows).encode())
     (inflow.folder / "b.csv").write_bytes(b"id,note\n5,plain\ny,bad\n")
@@ -273,15 +273,13 @@ def test_quoted_values_of_csv_may_span_lines_and_bad_lines_beside_them_are_set_a
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        # All the lines that follow would be one value.
+        # All following lines would become one value.
         (b'id,note\n1,a\n2,"b\n3,c\n', "a quoted value begins in line 3 and does not end"),
-        # Other characters would stand in its place.
+        # Other characters would replace it.
         (b"id,note\n1,a\n2,\xfc\n", "line 3 is not UTF-8"),
     ],
 )
-def test_a_csv_file_that_cannot_be_read_as_it_was_meant_stops_the_flow(
-    inflow: Inflow, content: bytes, said: str
-) -> None:
+def test_an_ambiguous_csv_file_stops_the_flow(inflow: Inflow, content: bytes, said: str) -> None:
     (inflow.folder / "a.csv").write_bytes(content)
     source = {"files": str(inflow.folder), "format": "csv", "schema": "id BIGINT, note STRING"}
     (failed,) = inflow.fails(source)

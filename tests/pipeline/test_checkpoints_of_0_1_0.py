@@ -1,4 +1,4 @@
-"""Pipelines go on with the checkpoints and tables that version 0.1.0 left in the middle of a batch.
+"""Pipelines resume from checkpoints and tables that version 0.1.0 left in the middle of a batch.
 
 tests/data/0.1.0/README.md says what the archive holds: 20 orders in the table, 10 orders in a batch
 that ended around the table's commit, 6 orders that no batch has read.
@@ -58,10 +58,10 @@ def ids_in(pipeline: Pipeline, kind: str) -> list[int]:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("kind", ["delta", "parquet"])
-def test_every_record_lands_once(
+def test_every_record_is_written_once(
     kind: str, moment: str, tmp_path: Path, spark: "SparkSession"
 ) -> None:
-    """Nothing is lost and nothing is there twice, wherever 0.1.0 ended around the commit."""
+    """No record is lost or duplicated, wherever 0.1.0 stopped around the commit."""
     home = unpack("0.1.0", "pipeline", tmp_path)
     name = f"{kind}_{moment}"
     with Broker(data=home / "broker", settings=SETTINGS) as broker:

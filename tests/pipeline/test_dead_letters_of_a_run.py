@@ -1,4 +1,4 @@
-"""Bad records go to the dead-letter topic once, in whatever moment the run dies."""
+"""A bad record is dead-lettered once, even if the run crashes at any moment."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def letters(bootstrap: str, topic: str) -> list[tuple[bytes | None, int]]:
@@ -47,7 +47,7 @@ def letters(bootstrap: str, topic: str) -> list[tuple[bytes | None, int]]:
     return sorted(found, key=lambda each: each[1])
 
 
-def test_a_crash_between_dead_letters_and_table_doubles_neither(
+def test_a_crash_between_dead_letters_and_table_duplicates_neither(
     bootstrap: str,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
@@ -73,7 +73,7 @@ def test_a_crash_between_dead_letters_and_table_doubles_neither(
             pipeline.loop().step()
     send(topic, [(0, None, b"null"), *good[:2]])
     again = pipeline.loop()
-    assert again.step() is LoopStep.MORE  # the batch that the dead letters belong to, as it was
+    assert again.step() is LoopStep.MORE  # the batch of the dead letters, unchanged
     assert again.step() is LoopStep.BATCH
     assert again.step() is LoopStep.CAUGHT_UP
     assert pipeline.places() == [(0, n) for n in (0, 1, 2, 3, 7, 8)]
@@ -82,7 +82,7 @@ def test_a_crash_between_dead_letters_and_table_doubles_neither(
     assert [event.dead_letters for event in pipeline.batches()] == [0, 1]
 
 
-def test_a_letter_names_the_field_that_does_not_fit_and_a_run_that_stops_names_it_too(
+def test_dead_letters_and_failed_runs_name_the_mismatched_field(
     bootstrap: str,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
@@ -90,7 +90,7 @@ def test_a_letter_names_the_field_that_does_not_fit_and_a_run_that_stops_names_i
     send: Send,
     tmp_path: Path,
 ) -> None:
-    """The content stands in the letter, which holds the record anyway, and in no log."""
+    """The dead letter contains the record's content; the logs do not."""
     topic, aside = make_topic(1), new_name()
     send(topic, [(0, None, b'{"id": 1, "amount": "many"}'), (0, None, b'{"id": 2, "amount": 2}')])
     stops = make_pipeline(topic, checkpoint=str(tmp_path / "stops"))

@@ -1,4 +1,4 @@
-"""`headrace demo`: a broker, orders and a pipeline, checked by the demo itself; then it stays."""
+"""`headrace demo`: a broker, orders and a pipeline that the demo checks; then it keeps running."""
 
 import os
 import re
@@ -32,7 +32,7 @@ class Demo:
         )
 
     def screen(self) -> str:
-        """All that it prints until it stays."""
+        """The output until the demo waits."""
         assert self.process.stdout is not None
         text = ""
         for each in self.process.stdout:
@@ -63,7 +63,7 @@ def topics_of(servers: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_order_is_written_or_dead_lettered_and_the_broker_stays(
+def test_every_order_is_written_or_dead_lettered_and_the_broker_keeps_running(
     started: list[Demo], tmp_path: Path
 ) -> None:
     demo = Demo("--data", str(tmp_path / "data"), "--orders", str(ORDERS))

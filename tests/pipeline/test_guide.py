@@ -1,4 +1,4 @@
-"""The pipelines' guide does what it says: its specs are right, its commands and its Python run."""
+"""The specs in the pipelines guide are valid, and its commands and Python code run."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md").read_text()
 PRINTED_ADDRESS = "127.0.0.1:9092"
 GOOD, BROKEN = 6, 2
-# What a reader runs beside the first pipeline; others need a cluster, a bucket or a second hand.
+# Commands that run with the first pipeline; others need a cluster, a bucket or a second process.
 COMMANDS = (
     "headrace pipeline validate orders.yaml",
     "headrace pipeline run orders.yaml -b 127.0.0.1:9092 --until-caught-up",
@@ -43,7 +43,7 @@ def whole_specs() -> list[str]:
 
 
 @pytest.mark.parametrize("at", range(len(whole_specs())))
-def test_a_spec_in_the_guide_is_right(at: int) -> None:
+def test_each_spec_in_the_guide_is_valid(at: int) -> None:
     assert parse_spec(whole_specs()[at]).resolved()
 
 

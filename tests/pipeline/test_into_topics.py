@@ -1,4 +1,4 @@
-"""Topics, files and Delta tables into topics: every row once, also when a batch comes again."""
+"""Topics, files and Delta tables are written to topics once, even if a batch is repeated."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.ti
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def values(helper: Headrace, topic: str, count: int) -> list[str]:
     return [(each.value or b"").decode() for each in helper.consume(topic, read_committed=True)]
 
 
-def test_a_topic_lands_in_a_topic_once_though_a_run_ends_before_or_after_its_commit(
+def test_a_topic_is_copied_to_a_topic_once_despite_a_crash_around_the_commit(
     helper: Headrace,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
@@ -99,7 +99,7 @@ def test_a_topic_lands_in_a_topic_once_though_a_run_ends_before_or_after_its_com
     assert ids(helper, out, 41) == list(range(41))
 
 
-def test_records_keep_their_order_and_those_too_large_for_the_topic_are_dead_letters(
+def test_records_keep_their_order_and_oversized_ones_are_dead_lettered(
     helper: Headrace, make_pipeline: MakePipeline, send: Send, new_name: Callable[[], str]
 ) -> None:
     source = helper.create_topic(partitions=1)
@@ -127,7 +127,7 @@ def test_records_keep_their_order_and_those_too_large_for_the_topic_are_dead_let
     assert facts.error == "TooLarge"
 
 
-def test_files_land_in_a_topic_once(
+def test_each_line_of_a_file_is_written_to_a_topic_once(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -153,7 +153,7 @@ def test_files_land_in_a_topic_once(
     assert ids(helper, out, 21) == list(range(21))
 
 
-def test_a_delta_tables_new_rows_land_in_a_topic_once(
+def test_new_rows_of_a_delta_table_are_written_to_a_topic_once(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -176,14 +176,14 @@ def test_a_delta_tables_new_rows_land_in_a_topic_once(
     assert {value["day"] for value in values} == {"a", "b", "c"}
 
 
-def test_text_that_a_delta_table_is_partitioned_by_stays_text(
+def test_a_text_partition_column_of_a_delta_table_stays_text(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
     run: Callable[[dict[str, object]], None],
     tmp_path: Path,
 ) -> None:
-    # Folders are named for the values: read by their looks, 007 would be a number.
+    # Folder names are the values: with type inference 007 would become a number.
     out, table = make_topic(1), str(tmp_path / "lake")
     write_deltalake(table, pa.table({"id": [0, 1], "p": ["007", "12"]}), partition_by=["p"])
     run(
@@ -196,14 +196,14 @@ def test_text_that_a_delta_table_is_partitioned_by_stays_text(
     assert sorted(values(helper, out, 2)) == ['{"id":0,"p":"007"}', '{"id":1,"p":"12"}']
 
 
-def test_files_of_any_name_and_with_columns_of_their_own_land_whole(
+def test_files_with_any_name_and_extra_columns_are_read_completely(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
     run: Callable[[dict[str, object]], None],
     tmp_path: Path,
 ) -> None:
-    # What Spark takes for patterns are names here; a column that only one file has is no less.
+    # Spark would read these names as patterns; a column in only one file is read too.
     out, folder = make_topic(1), tmp_path / "in"
     folder.mkdir()
     names = ["a[1]", "a1", "b{x,y}", "st*r", "q?", "back\\slash", "with space", "per%20cent", "hä"]
@@ -223,7 +223,7 @@ def test_files_of_any_name_and_with_columns_of_their_own_land_whole(
     ]
 
 
-def test_quotes_in_csv_files_are_those_of_the_rfc_unless_the_options_say_otherwise(
+def test_csv_quotes_follow_the_rfc_unless_options_change_them(
     helper: Headrace,
     make_topic: MakeTopic,
     new_name: Callable[[], str],
@@ -271,7 +271,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", list(BAD_FILES))
-def test_a_file_that_cannot_be_read_is_named_with_its_line_and_nothing_of_it_lands(
+def test_an_unreadable_file_is_reported_with_its_line_and_not_written(
     case: str,
     helper: Headrace,
     bootstrap: str,

@@ -18,7 +18,7 @@ ROW = {name: at for at, name in enumerate(NAMES)}
 
 
 @pytest.mark.parametrize("steps", [[], [{"sql": "SELECT * FROM source WHERE `a.b` = 0"}]])
-def test_columns_keep_whatever_names_they_have(
+def test_columns_keep_any_name(
     make_topic: MakeTopic, send: Send, make_pipeline: MakePipeline, steps: list[dict[str, str]]
 ) -> None:
     topic = make_topic(1)
@@ -49,7 +49,7 @@ def test_rows_are_merged_by_columns_of_any_name(
     assert pipeline.rows() == [{**ROW, "ü": 6}]
 
 
-def test_a_topic_gets_columns_of_any_name(
+def test_a_topic_receives_columns_of_any_name(
     make_topic: MakeTopic,
     send: Send,
     make_pipeline: MakePipeline,
@@ -72,7 +72,7 @@ def test_a_topic_gets_columns_of_any_name(
     broker.close()
 
 
-def test_one_record_that_spells_a_name_otherwise_does_not_stop_an_inferred_schema(
+def test_one_record_with_different_case_does_not_stop_schema_inference(
     make_topic: MakeTopic, send: Send, make_pipeline: MakePipeline
 ) -> None:
     topic = make_topic(1)
@@ -85,7 +85,7 @@ def test_one_record_that_spells_a_name_otherwise_does_not_stop_an_inferred_schem
     assert sorted(row["id"] or 0 for row in pipeline.rows()) == [0, 2, 3]
 
 
-def test_the_tools_own_names_are_refused_with_what_to_do(
+def test_reserved_column_names_are_rejected_with_advice(
     make_topic: MakeTopic, send: Send, make_pipeline: MakePipeline
 ) -> None:
     topic = make_topic(1)

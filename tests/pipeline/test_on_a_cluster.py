@@ -1,4 +1,4 @@
-"""Pipelines on a cluster whose leaders die and whose brokers restart: exact all the same."""
+"""Pipelines are exact on a cluster whose leaders crash and whose brokers restart."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def source(topic: str) -> dict[str, object]:
 
 
 class Run:
-    """A pipeline that runs again and again while there is trouble, and once more afterwards."""
+    """A pipeline that runs repeatedly during faults and once more afterwards."""
 
     def __init__(self, cluster: Cluster, topic: str, pipeline: Pipeline) -> None:
         self._cluster = cluster
@@ -84,7 +84,7 @@ class Run:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Until more has been written, and more has landed."""
+        """Waits until more records are sent and more are in the sink."""
         acked, batches = self._load.acked, len(self._pipeline.batches())
         wait_for(
             lambda: self._load.acked > acked + PACE and len(self._pipeline.batches()) > batches,
@@ -94,7 +94,7 @@ class Run:
 
 
 @pytest.mark.parametrize("trouble", [Run.failovers, Run.rolling_restart])
-def test_a_topic_lands_in_a_table_exactly_once(
+def test_a_topic_is_written_to_a_table_exactly_once(
     cluster: Cluster, make_pipeline: MakePipeline, trouble: Callable[[Run], None]
 ) -> None:
     topic = cluster.headrace.create_topic(partitions=PARTITIONS)
@@ -104,7 +104,7 @@ def test_a_topic_lands_in_a_table_exactly_once(
     assert all(row["id"] == row["o"] for row in pipeline.rows())
 
 
-def test_a_topic_lands_in_a_topic_exactly_once_through_a_rolling_restart(
+def test_a_topic_is_copied_exactly_once_through_a_rolling_restart(
     cluster: Cluster, make_pipeline: MakePipeline
 ) -> None:
     topic = cluster.headrace.create_topic(partitions=PARTITIONS)

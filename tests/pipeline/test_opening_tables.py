@@ -1,6 +1,6 @@
-"""Tables open in the tools that people query them with, after all that a pipeline does to them.
+"""Tables open in common query tools after writes, merges and maintenance.
 
-What is tried is the way of the guide: the table's own library says which files and rows count, and
+The tests follow the guide: the table's own library selects the files and rows, and
 DuckDB or Spark query them.
 """
 

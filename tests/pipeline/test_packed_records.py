@@ -1,4 +1,4 @@
-"""Bad records reach the sink's tasks as they were read, whatever is in them."""
+"""Bad records reach the sink's tasks unchanged, whatever their content."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -49,19 +49,19 @@ ERRORS: list[dict[str, str] | None] = [
 ]
 
 
-def test_a_record_is_unpacked_as_it_was(spark: "SparkSession") -> None:
+def test_an_unpacked_record_equals_the_original(spark: "SparkSession") -> None:
     rows = spark.createDataFrame([(each,) for each in RECORDS], f"{RECORD} {RECORD_TYPE}")
     packed = rows.coalesce(1).selectExpr(packed_record(keep="true")).toArrow()
     found = unpacked_records(packed.column(RECORD).combine_chunks())
     assert found.to_pylist() == RECORDS
 
 
-def test_only_what_is_asked_for_is_packed(spark: "SparkSession") -> None:
+def test_only_requested_fields_are_packed(spark: "SparkSession") -> None:
     rows = spark.createDataFrame([(record(),)], f"{RECORD} {RECORD_TYPE}")
     assert rows.selectExpr(packed_record(keep="false")).toArrow()[RECORD].null_count == 1
 
 
-def test_an_error_is_unpacked_as_it_was(spark: "SparkSession") -> None:
+def test_an_unpacked_error_equals_the_original(spark: "SparkSession") -> None:
     rows = spark.createDataFrame([(each,) for each in ERRORS], f"{ERROR} {ERROR_TYPE}")
     packed = rows.coalesce(1).selectExpr(packed_error()).toArrow()
     assert unpacked_errors(packed.column(ERROR).combine_chunks()).to_pylist() == ERRORS

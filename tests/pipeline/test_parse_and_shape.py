@@ -1,4 +1,4 @@
-"""JSON topics become rows: every bad record is marked with its class, nothing passes in silence."""
+"""JSON records become rows; every bad record gets an error class and none is dropped silently."""
 
 import json
 from collections.abc import Sequence
@@ -148,7 +148,7 @@ BAD = {
 }
 
 
-def test_good_records_are_rows_and_every_bad_one_has_its_class(
+def test_good_records_become_rows_and_bad_ones_get_an_error_class(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     values = [*GOOD, *BAD, None]
@@ -168,7 +168,7 @@ def test_good_records_are_rows_and_every_bad_one_has_its_class(
     assert [row["_deleted"] for row in rows[-2:]] == [False, True]
 
 
-def test_years_that_readers_of_tables_do_not_know_are_out_of_range_wherever_they_are(
+def test_years_that_table_readers_cannot_read_are_out_of_range_everywhere(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     values = [
@@ -181,9 +181,7 @@ def test_years_that_readers_of_tables_do_not_know_are_out_of_range_wherever_they
     assert [row[0] for row in found] == ["OutOfRange"] * len(values)
 
 
-def test_steps_and_expectations_leave_bad_records_in_sight(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_steps_and_expectations_keep_bad_records(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(
         "def double(rows):\n    return rows.withColumn('id', rows.id * 2).where('id < 100')\n",
         encoding="utf-8",
@@ -298,9 +296,7 @@ CSV_BAD = {
 
 
 @pytest.mark.parametrize("separator", [",", "|", "\t"])
-def test_csv_has_its_quotes_where_the_rfc_has_them(
-    spark: "SparkSession", tmp_path: Path, separator: str
-) -> None:
+def test_csv_quotes_follow_the_rfc(spark: "SparkSession", tmp_path: Path, separator: str) -> None:
     schema = "id BIGINT, name STRING, x DOUBLE, day DATE"
     value = json.dumps({"format": "csv", "schema": schema, "separator": separator})
     flow = flow_of(tmp_path, value=value)

@@ -1,4 +1,4 @@
-"""`headrace pipeline` on a real topic: run, killed, run again; and what the other commands say."""
+"""`headrace pipeline` on a real topic: run, kill, run again, and the other commands' output."""
 
 import json
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 RECORDS = 40
 KILLED = 137
-# The command, in a process that dies the moment its table has taken a batch.
+# The command in a process that exits right after its table commits a batch.
 DOOMED = f"""
 import os, sys
 from headrace.cli import main
@@ -55,7 +55,7 @@ spark: {{spark.sql.shuffle.partitions: 2}}
 
 
 @pytest.mark.slow
-def test_a_killed_run_is_picked_up_and_the_table_is_exact(
+def test_the_run_after_a_kill_leaves_the_table_exact(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -95,7 +95,7 @@ def test_a_killed_run_is_picked_up_and_the_table_is_exact(
     assert [(row["held"], row["group"], row["lag"]) for row in lags] == [(21, 21, 0), (20, 20, 0)]
 
 
-def test_commands_look_at_a_pipeline_and_move_it(
+def test_commands_inspect_and_reset_a_pipeline(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -141,7 +141,7 @@ def test_commands_look_at_a_pipeline_and_move_it(
     assert len(places(tmp_path)) == 14
 
 
-def test_a_run_that_cannot_begin_says_why(
+def test_a_run_that_cannot_start_says_why(
     tmp_path: Path, bootstrap: str, new_name: Callable[[], str], spark: "SparkSession"
 ) -> None:
     name = new_name()

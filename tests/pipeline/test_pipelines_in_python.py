@@ -1,4 +1,4 @@
-"""Pipelines from Python code: made, checked and run, with their tables looked after."""
+"""Pipelines in Python code: created, validated and run, with table maintenance."""
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def source(topic: str) -> TopicSource:
     return TopicSource(topics=(topic,), value=value, max_records_per_batch=A_BATCH)
 
 
-def test_tables_are_looked_after_on_the_way_and_hold_every_row_once(
+def test_tables_are_maintained_during_a_run_and_hold_every_row_once(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -49,7 +49,7 @@ def test_tables_are_looked_after_on_the_way_and_hold_every_row_once(
     send: Send,
     spark: "SparkSession",
 ) -> None:
-    """Compaction and vacuum after every batch, the shortest retention: all rows, one file."""
+    """Compaction and vacuum run after every batch; one file holds all rows."""
     topic = make_topic(1)
     send(topic, [(0, None, json.dumps({"id": n}).encode()) for n in range(RECORDS)])
     always = Maintenance(compact_every=0.001, vacuum_every=0.001, retain=0.001)
@@ -89,7 +89,7 @@ def test_tables_are_looked_after_on_the_way_and_hold_every_row_once(
     assert len(list((tmp_path / "parquet").glob("*.parquet"))) == 1
 
 
-def test_a_spec_in_yaml_runs_from_python_and_says_what_it_did_or_why_not(
+def test_a_yaml_spec_runs_from_python_and_reports_its_result_or_error(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -118,7 +118,7 @@ checkpoint: checkpoint
     assert [row["id"] for row in delta_rows(tmp_path / "table")] == [1]
 
 
-def test_a_run_refuses_a_python_step_that_combines_rows_unless_its_scope_is_a_batch(
+def test_a_run_rejects_a_python_step_that_combines_rows_unless_its_scope_is_a_batch(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
@@ -126,7 +126,7 @@ def test_a_run_refuses_a_python_step_that_combines_rows_unless_its_scope_is_a_ba
     send: Send,
     spark: "SparkSession",
 ) -> None:
-    """Nothing is written before; the schema is inferred, so no check before the run could know."""
+    """The schema is inferred, so only the run can reject the step; nothing is written."""
     topic = make_topic(1)
     send(topic, [(0, None, b'{"id": 1}'), (0, None, b'{"id": 1}')])
     steps = tmp_path / "steps.py"
@@ -148,7 +148,7 @@ checkpoint: checkpoint
     assert [row["id"] for row in delta_rows(tmp_path / "table")] == [1]
 
 
-def test_a_column_that_the_schema_lacks_is_found_before_anything_runs(tmp_path: Path) -> None:
+def test_a_column_missing_from_the_schema_is_reported_before_the_run(tmp_path: Path) -> None:
     pipeline = Pipeline(
         pipeline="p",
         source=TopicSource(topics=("t",), value=Json(schema="id BIGINT")),

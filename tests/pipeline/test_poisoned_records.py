@@ -1,4 +1,4 @@
-"""Whatever is in a topic: each record is a row, a dead letter, or the reason why a run stops."""
+"""Each record of a topic becomes a row or a dead letter, or stops the run."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def order(number: int) -> bytes:
     return json.dumps({"id": number}).encode()
 
 
-def test_damaged_batches_stop_the_run_or_are_set_aside_with_their_offsets(
+def test_damaged_batches_stop_the_run_or_are_dead_lettered_with_their_offsets(
     log: Log, pipeline: Callable[..., Pipeline]
 ) -> None:
     for number in range(BATCHES):
@@ -102,16 +102,16 @@ def test_damaged_batches_stop_the_run_or_are_set_aside_with_their_offsets(
     for each in found:
         assert each.error == "DamagedBatch"
         assert f"offsets {each.offset} to {each.offset + 1} cannot be read" in each.message
-        assert order(each.offset + 1)[3:] in (each.value or b"")  # its bytes, to be looked at
+        assert order(each.offset + 1)[3:] in (each.value or b"")  # its raw bytes
     told = [event.message for event in lenient.events if event.kind is EventKind.WARNING]
     assert sum("cannot be read" in each for each in told) == len(DAMAGED)
 
 
 @pytest.mark.parametrize("wrong", [damage.foreign_base_offset, damage.no_magic])
-def test_bytes_that_are_no_batch_always_stop_the_run(
+def test_bytes_that_are_not_a_batch_always_stop_the_run(
     log: Log, pipeline: Callable[..., Pipeline], wrong: Damage
 ) -> None:
-    """Nobody knows where the next batch begins: to go on would be a gap of unknown length."""
+    """The start of the next batch is unknown: skipping would leave a gap of unknown length."""
     for number in range(3):
         log.fill(order(number))
     damage.damage(log.file, {1: wrong})

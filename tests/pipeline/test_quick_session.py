@@ -1,4 +1,4 @@
-"""Flows whose tasks know the size of what they read do without Spark's look at every row."""
+"""Flows whose tasks know the size of their input skip Spark's check of every row."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def is_quick(**changes: object) -> bool:
     return can_be_quick(parse_spec(json.dumps({**spec, **changes})).resolved()[0])
 
 
-def test_only_flows_whose_rows_are_like_their_records_can_be_quick(tmp_path: Path) -> None:
+def test_only_flows_with_rows_shaped_like_records_use_the_quick_session(tmp_path: Path) -> None:
     assert is_quick()
     assert is_quick(transform=[{"sql": "SELECT a, 1 AS b FROM source WHERE a IS NOT NULL"}])
     assert not is_quick(transform=[{"sql": "SELECT explode(a) AS b FROM source"}])
@@ -47,7 +47,7 @@ def test_only_flows_whose_rows_are_like_their_records_can_be_quick(tmp_path: Pat
     assert not is_quick(sink=merge)
 
 
-def test_the_copy_alone_has_no_limit_of_bytes(spark: "SparkSession") -> None:
+def test_only_the_copied_session_has_no_byte_limit(spark: "SparkSession") -> None:
     usual = spark.conf.get(BYTES)
     spark.range(3).createOrReplaceTempView("seen_by_the_copy")
     quick = quick_session(spark)
@@ -57,7 +57,7 @@ def test_the_copy_alone_has_no_limit_of_bytes(spark: "SparkSession") -> None:
     assert spark.conf.get(BYTES) == usual
 
 
-def test_a_limit_that_somebody_has_chosen_stays(spark: "SparkSession") -> None:
+def test_a_configured_limit_is_kept(spark: "SparkSession") -> None:
     usual = spark.conf.get(BYTES)
     assert usual is not None
     spark.conf.set(BYTES, "1000000")
@@ -67,13 +67,13 @@ def test_a_limit_that_somebody_has_chosen_stays(spark: "SparkSession") -> None:
         spark.conf.set(BYTES, usual)
 
 
-def test_records_that_are_too_large_for_it_are_read_again_with_a_look_at_every_row(
+def test_oversized_records_are_read_again_row_by_row(
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
     send: Send,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each of them lands once, and nobody is told of a failure."""
+    """Each record is written once, and no failure is reported."""
     bound = ByteLimit(records=10, size_bytes=100)
     bounds: list[ByteLimit | None] = []
 

@@ -1,4 +1,4 @@
-"""A step that looks at several rows is refused by its Spark plan, unless its scope is a batch."""
+"""A step that combines rows is rejected by its Spark plan, unless its scope is a batch."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def run(spark: "SparkSession", tmp_path: Path) -> Iterator[Run]:
         return run_step(rows, flow_with({**step, "scope": scope}), 0)
 
     def flow_with(step: dict[str, str]) -> Flow:
-        """The spec would refuse what its text shows: here the plan decides."""
+        """The spec would reject this text; here the plan decides."""
         made = SqlStep.model_validate(step) if "sql" in step else PythonStep.model_validate(step)
         return parse_spec(SPEC).resolved()[0].model_copy(update={"transform": (made,)})
 
@@ -99,12 +99,12 @@ def run(spark: "SparkSession", tmp_path: Path) -> Iterator[Run]:
 
 
 @pytest.mark.parametrize("sql", ROW_BY_ROW)
-def test_sql_that_treats_each_row_by_itself_runs(run: Run, sql: str) -> None:
+def test_sql_that_handles_each_row_separately_runs(run: Run, sql: str) -> None:
     run(sql=sql)
 
 
 @pytest.mark.parametrize("sql", [sql for sql, _ in ACROSS_ROWS])
-def test_sql_that_looks_at_several_rows_is_refused_by_its_plan(run: Run, sql: str) -> None:
+def test_sql_that_combines_rows_is_rejected_by_its_plan(run: Run, sql: str) -> None:
     with pytest.raises(CrossRowStep, match="each batch would be computed by itself"):
         run(sql=sql)
     run("batch", sql=sql)
@@ -113,7 +113,7 @@ def test_sql_that_looks_at_several_rows_is_refused_by_its_plan(run: Run, sql: st
 @pytest.mark.parametrize(
     "function", ["columns", "with_other", "repeated", "in_arrow", "spread", "with_text"]
 )
-def test_python_that_treats_each_row_by_itself_runs(
+def test_python_that_handles_each_row_separately_runs(
     run: Run, tmp_path: Path, function: str
 ) -> None:
     run(python=f"{tmp_path}/steps.py:{function}")
@@ -134,7 +134,7 @@ def test_python_that_treats_each_row_by_itself_runs(
         ("collected", "does not trace"),
     ],
 )
-def test_python_that_looks_at_several_rows_is_refused(
+def test_python_that_combines_rows_is_rejected(
     run: Run, tmp_path: Path, function: str, why: str
 ) -> None:
     with pytest.raises(CrossRowStep, match=why):
@@ -142,7 +142,7 @@ def test_python_that_looks_at_several_rows_is_refused(
     run("batch", python=f"{tmp_path}/steps.py:{function}")
 
 
-def test_every_aggregate_function_of_spark_is_known_by_its_name(spark: "SparkSession") -> None:
+def test_every_aggregate_function_of_spark_is_recognized_by_name(spark: "SparkSession") -> None:
 
     registry = spark._jsparkSession.sessionState().functionRegistry()
     names = registry.listFunction().iterator()
@@ -163,7 +163,7 @@ def _is_known(call: str) -> bool:
         return False
 
 
-def test_nodes_below_the_steps_rows_do_not_count() -> None:
+def test_plan_nodes_below_the_steps_input_are_ignored() -> None:
     plan = (
         "Project [a]\n+- SubqueryAlias mine\n   +- Aggregate [a], [a]\n      +- LocalRelation [a]\n"
     )

@@ -1,4 +1,4 @@
-"""What tasks read by themselves is what Spark would have made of the records, value for value."""
+"""Rows that tasks parse themselves equal Spark's rows, value for value."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +49,7 @@ def by_spark(spark: "SparkSession", flow: Flow, values: Sequence[bytes]) -> pa.T
 
 
 def comparable(value: Any) -> Any:
-    """A negative zero is another value than zero, for a table as for a person who looks."""
+    """Distinguishes negative zero from zero, as a table does."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, list | tuple):
@@ -60,10 +60,10 @@ def comparable(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("duplicate_keys", ["last", "error"])
-def test_simple_records_become_the_rows_that_spark_makes(
+def test_simple_records_become_the_same_rows_as_in_spark(
     spark: "SparkSession", tmp_path: Path, duplicate_keys: str
 ) -> None:
-    """Every record that the reader takes is good for Spark too, and has the same columns there."""
+    """Spark accepts every record that the reader accepts, with the same columns."""
     flow = flow_of(tmp_path, duplicate_keys)
     made = Records(7)
     values = [made.plain() for _ in range(1000)] + [made.odd() for _ in range(9000)]

@@ -1,4 +1,4 @@
-"""A broker that takes its time: a pipeline waits for it, and nothing is lost or doubled."""
+"""A pipeline waits for a slow broker, and no record is lost or duplicated."""
 
 import json
 from collections.abc import Callable

@@ -30,7 +30,7 @@ def results(spark: "SparkSession", sql: str, *values: bytes | None) -> list[obje
     return [each.value if isinstance(each, DraftRecord) else str(each) for each in drafts]
 
 
-def test_a_field_is_changed_and_the_others_stay_as_they_were(spark: "SparkSession") -> None:
+def test_sql_changes_one_field_and_keeps_the_others(spark: "SparkSession") -> None:
     sql = "SELECT * EXCEPT (amount), CAST(amount AS double) AS amount FROM source"
     made = results(
         spark,
@@ -44,16 +44,16 @@ def test_a_field_is_changed_and_the_others_stay_as_they_were(spark: "SparkSessio
     ]
 
 
-def test_letters_that_the_sql_leaves_out_stay(spark: "SparkSession") -> None:
+def test_dead_letters_that_the_sql_filters_out_are_kept(spark: "SparkSession") -> None:
     made = results(spark, "SELECT id FROM source WHERE id IS NOT NULL", b'{"id": 1}', b"broken")
     assert made == ['{"id":1}', "the SELECT leaves it out"]
 
 
-def test_the_whole_value_can_be_made_anew(spark: "SparkSession") -> None:
+def test_sql_can_replace_the_whole_value(spark: "SparkSession") -> None:
     sql = "SELECT replace(_value, ';', ',') AS _value FROM source"
     assert results(spark, sql, b'{"a": 1; "b": 2}', None) == ['{"a": 1, "b": 2}', None]
 
 
-def test_sql_that_does_not_run_is_explained(spark: "SparkSession") -> None:
+def test_sql_that_fails_is_explained(spark: "SparkSession") -> None:
     with pytest.raises(NotASelect, match="no_such_function"):
         results(spark, "SELECT no_such_function(id) AS id FROM source", b'{"id": 1}')

@@ -36,7 +36,7 @@ def stream(spark: "SparkSession", bootstrap: str, tmp_path: Path) -> "Stream":
 
 
 class Stream:
-    """Queries that go on where the one before them stopped, into one folder."""
+    """Queries that resume where the previous one stopped, into one folder."""
 
     def __init__(self, spark: "SparkSession", bootstrap: str, home: Path) -> None:
         self._spark = spark
@@ -79,10 +79,10 @@ def test_queries_of_one_checkpoint_read_every_record_once(
     ]
 
 
-def test_the_progress_tells_what_is_still_to_be_read(
+def test_the_progress_reports_the_remaining_records(
     stream: Stream, make_topic: MakeTopic, send: Send
 ) -> None:
-    """The end is that of the moment when the query was started, for every batch of it."""
+    """Every batch of a query reports the end offset at the query's start."""
     topic = make_topic(1)
     send(topic, numbered(0, range(40)))
     batches = stream.run(topic, maxOffsetsPerTrigger="25")
@@ -96,10 +96,10 @@ def test_the_progress_tells_what_is_still_to_be_read(
     assert told == [({topic: {"0": 25}}, end), (end, end)]
 
 
-def test_a_query_from_the_latest_offsets_has_one_beginning(
+def test_a_query_from_the_latest_offsets_starts_once(
     bootstrap: str, make_topic: MakeTopic, send: Send
 ) -> None:
-    """Spark asks for it twice; a record that comes in between belongs to the query."""
+    """Spark asks for the start twice; a record in between belongs to the query."""
     topic = make_topic(1)
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "latest"}
     reader = StreamReader(read_options(given, streaming=True))
@@ -113,10 +113,10 @@ def test_a_query_from_the_latest_offsets_has_one_beginning(
     ]
 
 
-def test_a_first_batch_that_was_not_finished_is_read_whole_after_a_crash(
+def test_an_unfinished_first_batch_is_read_again_after_a_crash(
     bootstrap: str, make_topic: MakeTopic, send: Send
 ) -> None:
-    """Spark has noted where it ends, and asks a second time where it begins."""
+    """Spark has stored the batch's end and asks again for its start."""
     topic = make_topic(2)
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "latest"}
     reader = StreamReader(read_options(given, streaming=True))
@@ -141,7 +141,7 @@ def test_a_first_batch_that_was_not_finished_is_read_whole_after_a_crash(
 
 
 def test_python_processes_of_spark_do_not_read_its_jar(spark: "SparkSession") -> None:
-    """To read the jar's directory takes each of them longer than to start."""
+    """Reading the jar's directory takes longer than starting a process."""
 
     def archives(_: object) -> list[str]:
         import sys
@@ -153,17 +153,19 @@ def test_python_processes_of_spark_do_not_read_its_jar(spark: "SparkSession") ->
     assert spark.sparkContext.parallelize([0], 1).mapPartitions(archives).collect() == []
 
 
-def test_sockets_to_python_lie_where_the_next_session_clears_up(spark: "SparkSession") -> None:
+def test_python_sockets_are_in_a_directory_that_the_next_session_cleans(
+    spark: "SparkSession",
+) -> None:
     spark.sparkContext.parallelize([0], 1).map(str).collect()
     home = socket_home()
     assert home is not None
     assert list(home.glob(".*.sock"))
 
 
-def test_a_checkpoint_is_written_without_a_program_for_each_file(
+def test_a_checkpoint_is_written_without_a_process_per_file(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    """Hadoop's own way to rename starts `readlink` four times for each file."""
+    """Hadoop's rename starts `readlink` four times for each file."""
     jvm: Any = spark._jvm
     streaming = jvm.org.apache.spark.sql.execution.streaming.checkpointing
     session: Any = spark._jsparkSession

@@ -1,4 +1,4 @@
-"""A topic lands in a Delta table: every record once, whatever happens on the way."""
+"""Every record of a topic is written to a Delta table once, despite crashes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ SQL = "SELECT id, _record.partition AS p, _record.offset AS o FROM source"
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def order(number: int) -> bytes:
@@ -43,7 +43,7 @@ def places(partition: int, offsets: range) -> list[tuple[int, int]]:
     return [(partition, offset) for offset in offsets]
 
 
-def test_every_record_lands_once_and_a_restart_goes_on(
+def test_every_record_is_written_once_and_a_restart_continues(
     make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(2)
@@ -68,14 +68,14 @@ def test_every_record_lands_once_and_a_restart_goes_on(
 
 
 @pytest.mark.parametrize("spark_tells", [True, False])
-def test_a_batch_is_limited_and_the_backlog_follows_at_once(
+def test_a_batch_is_limited_and_the_backlog_follows_without_delay(
     spark_tells: bool,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
     send: Send,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In bytes too, also where Spark does not tell how large the records were."""
+    """The limit also counts bytes, even if Spark does not report record sizes."""
     if not spark_tells:
         monkeypatch.setattr(flow_loop, "observed", lambda records: (records, lambda: None))
     topic = make_topic(1)
@@ -146,7 +146,7 @@ def test_sigterm_finishes_the_batch(
     assert pipeline.events[-1].kind is EventKind.STOPPED
 
 
-def test_a_bad_record_stops_a_flow_that_says_so_and_nothing_lands(
+def test_a_bad_record_stops_a_flow_set_to_fail_and_nothing_is_written(
     make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -186,10 +186,10 @@ def test_a_merge_keeps_the_last_row_of_a_key_and_null_deletes(
     assert {row["id"]: row["amount"] for row in pipeline.rows()} == {1: 3.0, 4: 9.0}
 
 
-def test_values_of_json_may_have_keys_of_avro(
+def test_json_values_may_have_avro_keys(
     tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
-    """Tasks decode the keys, and what other tasks have made of the values must not be lost."""
+    """Tasks decode the keys and keep the values that other tasks decoded."""
     topic = make_topic(1)
     schema = tmp_path / "key.avsc"
     schema.write_text('{"type": "record", "name": "k", "fields": [{"name": "n", "type": "long"}]}')
@@ -207,7 +207,7 @@ def test_values_of_json_may_have_keys_of_avro(
     assert [(row["id"], row["n"]) for row in pipeline.rows()] == [(n, n) for n in range(5)]
 
 
-def test_keys_of_raw_bytes_are_columns_beside_sql(
+def test_raw_keys_are_columns_next_to_sql(
     make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -225,7 +225,7 @@ def test_keys_of_raw_bytes_are_columns_beside_sql(
     assert [(row["id"], row["who"]) for row in pipeline.rows()] == [(0, "k"), (1, "k")]
 
 
-def test_partitions_that_are_added_are_read_from_their_first_record(
+def test_added_partitions_are_read_from_their_first_record(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic = make_topic(1)
@@ -236,7 +236,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
         "start": "latest",
     }
     pipeline = make_pipeline(topic, source=source)
-    assert pipeline.run() == []  # nothing has landed yet; where it began is known
+    assert pipeline.run() == []  # no row is written yet; the start is stored
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(timeout=60)
     send(topic, [*orders(0, range(5, 8)), *orders(1, range(4))])
@@ -244,14 +244,14 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
     assert pipeline.places() == [*places(0, range(5, 8)), *places(1, range(4))]
 
 
-def test_a_partition_that_came_while_the_checkpoint_was_lost_is_read_from_its_first_record(
+def test_a_partition_added_while_the_checkpoint_is_lost_is_read_from_its_start(
     tmp_path: Path,
     bootstrap: str,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
     send: Send,
 ) -> None:
-    """A new checkpoint begins with the latest offsets; the table knows which partitions it had."""
+    """A new checkpoint starts at the latest offsets; the table lists its known partitions."""
     topic = make_topic(1)
     source = {
         "topics": [topic],
@@ -270,7 +270,7 @@ def test_a_partition_that_came_while_the_checkpoint_was_lost_is_read_from_its_fi
     assert pipeline.places() == [*places(0, range(5)), *places(1, range(4))]
 
 
-def test_a_flow_that_fails_leaves_the_others_to_catch_up(
+def test_a_failed_flow_does_not_stop_the_others(
     tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     good, poisoned = make_topic(1), make_topic(1)

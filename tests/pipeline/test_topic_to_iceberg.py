@@ -1,4 +1,4 @@
-"""A topic lands in an Iceberg table: every record once, whatever happens on the way."""
+"""Every record of a topic is written to an Iceberg table once, despite crashes."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ BROKEN = b'{"id": '
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def orders(partition: int, numbers: range) -> list[Record]:
@@ -35,7 +35,7 @@ def places(warehouse: Path) -> list[tuple[int, int]]:
     return sorted((row["p"], row["o"]) for row in iceberg_rows(warehouse, TABLE))
 
 
-def test_every_record_lands_once_and_a_restart_goes_on(
+def test_every_record_is_written_once_and_a_restart_continues(
     tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic, warehouse = make_topic(2), tmp_path / "warehouse"

@@ -1,4 +1,4 @@
-"""A topic lands in a folder of Parquet files: every record once, whatever happens on the way."""
+"""Every record of a topic is written to a Parquet folder once, despite crashes."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ BROKEN = b'{"id": '
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Simulates a killed process: no handler catches it."""
 
 
 def orders(partition: int, numbers: range) -> list[Record]:
@@ -34,7 +34,7 @@ def places(rows: list[Row]) -> list[tuple[int, int]]:
     return sorted((row["p"], row["o"]) for row in rows)
 
 
-def test_every_record_lands_once_and_a_restart_goes_on(
+def test_every_record_is_written_once_and_a_restart_continues(
     tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:
     topic, folder = make_topic(2), tmp_path / "folder"
@@ -88,6 +88,6 @@ def test_a_crash_around_the_manifest_leaves_folder_and_dead_letters_exact(
         pass
     wanted = [(0, at) for at in (0, 1, 2, 3, 4, 7, 8)]
     assert places(parquet_rows(folder)) == wanted
-    assert places(all_parquet_rows(folder)) == wanted  # what the crash left is gone
+    assert places(all_parquet_rows(folder)) == wanted  # leftovers of the crash are removed
     assert [each.offset for each in letters(bootstrap, aside)] == [5, 6]
     assert pipeline.log.committed(pipeline.flow.id) == {TopicPartition(topic, 0): 9}

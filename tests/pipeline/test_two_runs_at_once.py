@@ -1,6 +1,6 @@
-"""Two runs of one pipeline that know nothing of each other: no row and no letter lost or doubled.
+"""Two unaware runs of one pipeline neither lose nor duplicate rows or dead letters.
 
-They have checkpoint directories of their own, as on two machines, so that no lock keeps them apart.
+Each run has its own checkpoint directory, as on two machines, so no lock separates them.
 """
 
 import json
@@ -25,7 +25,7 @@ DEADLINE_S = 120.0
 
 
 class Two:
-    """Two runs of a pipeline, and what they have come to."""
+    """Two runs of a pipeline and their results."""
 
     def __init__(self, make: MakePipeline, topic: str, name: str, home: Path) -> None:
         self.aside = f"{name}.dlq"
@@ -70,11 +70,11 @@ def records(first: int, count: int, *bad: int) -> list[tuple[int, None, bytes]]:
     ]
 
 
-def test_a_run_whose_batch_another_has_cut_shorter_stops_and_nothing_is_lost_or_doubled(
+def test_a_run_whose_batch_another_run_shortened_stops_without_loss_or_duplicates(
     two: tuple[Two, str], send: Send, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run has planned a batch; the other plans a longer one of the same number, sets its bad
-    record aside, and finds the table at the shorter one."""
+    """One run plans a batch; the other plans a longer one of the same number, dead-letters its
+    bad record, and finds the shorter batch in the table."""
     runs, topic = two
     send(topic, records(0, 5))
     short, long = runs.loops()
@@ -112,10 +112,10 @@ def test_a_run_whose_batch_another_has_cut_shorter_stops_and_nothing_is_lost_or_
     assert runs.letters(bootstrap, 2) == [7, 11]
 
 
-def test_a_run_that_finds_anothers_letters_for_its_batch_stops(
+def test_a_run_that_finds_another_runs_dead_letters_for_its_batch_stops(
     two: tuple[Two, str], send: Send, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the letters of what only it has read would be left out."""
+    """Otherwise dead letters of records that only this run has read would be missing."""
     runs, topic = two
     send(topic, records(0, 5, 2))
     short, long = runs.loops()
@@ -128,7 +128,7 @@ def test_a_run_that_finds_anothers_letters_for_its_batch_stops(
 
     def planned(self: FlowLoop, plan: object) -> object:
         if self is long:
-            # It has planned, and then the other comes, takes the id and sets its letter aside.
+            # After it has planned, the other run takes the id and writes its dead letter.
             monkeypatch.setattr(DeltaSink, "commit", killed)
             with pytest.raises(ConnectionError):
                 short.step()

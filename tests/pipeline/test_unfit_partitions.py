@@ -1,4 +1,4 @@
-"""A value that a table cannot be partitioned by makes a bad record, and stops no batch."""
+"""A value that cannot be a partition value becomes a bad record and stops no batch."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ GOOD = ("x" * 251, "ü" * 41, "a/b", "%", "")
 
 @pytest.mark.parametrize("steps", [[], [{"sql": "SELECT id, day FROM source"}]], ids=["", "sql"])
 @pytest.mark.parametrize("format_", ["delta", "iceberg", "parquet", "merge"])
-def test_what_no_folder_can_be_named_for_is_set_aside(
+def test_partition_values_that_cannot_name_a_folder_are_dead_lettered(
     make_topic: MakeTopic,
     send: Send,
     make_pipeline: MakePipeline,

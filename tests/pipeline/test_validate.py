@@ -1,4 +1,4 @@
-"""`headrace pipeline validate` tries a spec's steps on no rows, and says which line is wrong."""
+"""`headrace pipeline validate` tries a spec's steps without rows and reports error lines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def validate(tmp_path: Path, spark: "SparkSession") -> Validate:
     return Validate(tmp_path)
 
 
-def test_a_spec_that_is_right_in_every_part_is_said_to_be(validate: Validate) -> None:
+def test_a_valid_spec_is_reported_as_valid(validate: Validate) -> None:
     assert validate() == {
         "valid": True,
         "flows": [{"flow": "orders", "sink": "delta"}],
@@ -77,7 +77,7 @@ def test_a_spec_that_is_right_in_every_part_is_said_to_be(validate: Validate) ->
     }
 
 
-def test_what_was_not_tried_is_said(validate: Validate) -> None:
+def test_skipped_checks_are_reported(validate: Validate) -> None:
     found = validate(("amount, day FROM", "amont, day FROM"), options=("--no-spark",))
     assert found["valid"]
     assert "SQL and Python steps" in found["not_checked"]
@@ -106,7 +106,7 @@ def test_columns_of_an_inferred_schema_are_not_known_before_a_run(validate: Vali
     ],
     ids=lambda value: str(value)[:24],
 )
-def test_a_step_that_does_not_fit_is_told_with_its_line(
+def test_a_step_that_does_not_fit_is_reported_with_its_line(
     validate: Validate, old: str, new: str, line: int, path: str, said: str
 ) -> None:
     (mistake,) = validate((old, new))["mistakes"]
@@ -114,7 +114,7 @@ def test_a_step_that_does_not_fit_is_told_with_its_line(
     assert said in mistake["message"]
 
 
-def test_steps_that_combine_rows_are_right_where_their_scope_is_a_batch(
+def test_steps_that_combine_rows_are_valid_if_their_scope_is_a_batch(
     validate: Validate,
 ) -> None:
     by_sql = (
@@ -127,7 +127,7 @@ def test_steps_that_combine_rows_are_right_where_their_scope_is_a_batch(
     assert validate(limited)["valid"]
 
 
-def test_nothing_is_left_behind(validate: Validate, tmp_path: Path) -> None:
+def test_validation_leaves_no_files_behind(validate: Validate, tmp_path: Path) -> None:
     validate()
     assert sorted(each.name for each in tmp_path.iterdir() if each.suffix) == [
         "orders.yaml",

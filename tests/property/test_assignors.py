@@ -1,4 +1,4 @@
-"""What holds for every group: complete, wanted only, balanced, and no needless moves."""
+"""Assignments are complete, respect subscriptions, are balanced and move little."""
 
 from collections.abc import Mapping
 

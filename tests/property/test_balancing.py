@@ -1,4 +1,4 @@
-"""A plan carries the same partitions, evenly, in as many racks as before, and moves little."""
+"""A plan keeps all partitions, spreads them evenly, keeps their racks and moves little."""
 
 from collections import Counter
 
@@ -63,7 +63,7 @@ def test_a_topic_is_spread_evenly_where_racks_do_not_forbid_it(case: tuple) -> N
     for topic in {each.topic for each in placed}:
         held = Counter(b for each, of in after.items() if each.topic == topic for b in of)
         factor = next(len(of) for each, of in after.items() if each.topic == topic)
-        # With all but one broker holding each partition, who may take what is nearly fixed.
+        # If all brokers but one hold each partition, there is almost no choice left.
         assert spread_of(held, racks) <= (1 if factor * 2 <= len(racks) else 2)
 
 
@@ -78,7 +78,7 @@ def test_a_second_plan_is_no_worse_than_the_first(case: tuple) -> None:
         assert spread_of(held_again, racks) <= spread_of(held, racks)
 
 
-def test_a_fourth_broker_takes_a_quarter_and_nothing_else_moves() -> None:
+def test_a_fourth_broker_receives_a_quarter_and_nothing_else_moves() -> None:
     placed = {
         PlacedPartition("orders", index): tuple((index + step) % 3 + 1 for step in range(3))
         for index in range(12)
@@ -92,7 +92,7 @@ def test_a_fourth_broker_takes_a_quarter_and_nothing_else_moves() -> None:
     assert moved == 9
 
 
-def test_a_broker_that_leaves_hands_over_what_it_had() -> None:
+def test_a_removed_broker_hands_over_all_its_replicas() -> None:
     placed = {
         PlacedPartition("t", index): tuple((index + step) % 4 + 1 for step in range(2))
         for index in range(8)
@@ -110,7 +110,7 @@ def test_leaders_even_out_without_moving_data() -> None:
     assert Counter(replicas[0] for replicas in after.values()) == {1: 3, 2: 3, 3: 3}
 
 
-def test_small_topics_do_not_pile_up_on_the_first_broker() -> None:
+def test_small_topics_are_spread_over_all_brokers() -> None:
     placed = {PlacedPartition(f"t{number}", 0): (1, 2) for number in range(12)}
     after = balance(placed, dict.fromkeys((1, 2, 3, 4)))
     assert Counter(broker for of in after.values() for broker in of) == dict.fromkeys(
@@ -119,19 +119,19 @@ def test_small_topics_do_not_pile_up_on_the_first_broker() -> None:
     assert Counter(of[0] for of in after.values()) == dict.fromkeys((1, 2, 3, 4), 3)
 
 
-def test_racks_are_used_when_a_new_one_comes() -> None:
+def test_a_new_rack_receives_replicas() -> None:
     placed = {PlacedPartition("t", index): (1, 2) for index in range(6)}
     racks = {1: "a", 2: "a", 3: "b"}
     after = balance(placed, racks)
     assert Counter(3 in replicas for replicas in after.values())[True] >= 4
 
 
-def test_only_what_changes_is_named() -> None:
+def test_a_plan_lists_only_the_partitions_that_change() -> None:
     one, two = PlacedPartition("t", 0), PlacedPartition("t", 1)
     assert changed({one: (1, 2), two: (2, 1)}, {one: (1, 2), two: (1, 2)}) == {two: (1, 2)}
 
 
-def test_too_few_brokers_are_refused_with_the_partition() -> None:
+def test_too_few_brokers_are_rejected_with_the_partition_name() -> None:
     with pytest.raises(CannotBalance, match="t-0 has 3 replicas"):
         balance({PlacedPartition("t", 0): (1, 2, 3)}, {1: None, 2: None})
     with pytest.raises(CannotBalance, match="no broker"):

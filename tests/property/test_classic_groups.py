@@ -29,7 +29,7 @@ CLIENTS = st.integers(0, 3)
 
 @dataclass
 class Client:
-    """A process as the group sees it: what it knows and what it waits for."""
+    """A group member: its state and its pending request."""
 
     instance_id: str | None
     member_id: str = ""
@@ -54,7 +54,7 @@ class Groups(RuleBasedStateMachine):
         self.waiting: list[Pending[JoinGroupResponse] | Pending[SyncGroupResponse]] = []
         self.generation = 0
 
-    # What clients do
+    # Client actions
 
     @rule(one=CLIENTS, version=st.sampled_from([3, 8, 9]), protocols=st.sampled_from([BOTH, ONE]))
     def join(self, one: int, version: int, protocols: dict[str, bytes]) -> None:
@@ -106,10 +106,10 @@ class Groups(RuleBasedStateMachine):
 
     @rule(one=CLIENTS)
     def crash(self, one: int) -> None:
-        """The process is gone without a word; another one takes its place."""
+        """The process ends without leaving the group; another one replaces it."""
         self.clients[one] = Client(self.clients[one].instance_id)
 
-    # What happens to them
+    # Faults
 
     @rule(ms=st.sampled_from([1, 1_000, 3_000, SESSION_MS, REBALANCE_MS]))
     def pass_time(self, ms: int) -> None:
@@ -125,7 +125,7 @@ class Groups(RuleBasedStateMachine):
         written = self.written()
         self.generation = written[-1].generation if written else 0
 
-    # What must be true
+    # Invariants
 
     @invariant()
     def answers_are_taken(self) -> None:
@@ -214,7 +214,7 @@ class Groups(RuleBasedStateMachine):
             assert group.phase_timer in timers
 
     def teardown(self) -> None:
-        """Nobody does anything any more: everybody is answered and the group is empty."""
+        """After the last step every request is answered and the group becomes empty."""
         self.driver.fail_next_append = None
         self.driver.advance(LONGEST_WAIT_MS)
         self.answers_are_taken()

@@ -1,4 +1,4 @@
-"""Whatever is asked of the controller, its store and its images agree and stay sound."""
+"""After any request the controller's store and images agree and are valid."""
 
 from random import Random
 
@@ -180,7 +180,7 @@ TestCluster.settings = settings(max_examples=60, stateful_step_count=25, deadlin
 
 
 @given(text=st.text(max_size=40))
-def test_any_text_is_a_value_or_one_named_error(text: str) -> None:
+def test_any_text_parses_or_raises_the_documented_error(text: str) -> None:
     for table in BY_RESOURCE.values():
         for definition in table.values():
             try:

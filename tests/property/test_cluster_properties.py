@@ -1,4 +1,4 @@
-"""Any text is read as properties or refused by one named error; written ones come back."""
+"""Any text parses as properties or raises one documented error; written properties round-trip."""
 
 import javaproperties
 import pytest
@@ -28,7 +28,7 @@ TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), 
 
 
 @given(st.dictionaries(TEXTS, TEXTS, max_size=5))
-def test_what_was_written_is_read_back(values: dict[str, str]) -> None:
+def test_written_properties_are_read_back_unchanged(values: dict[str, str]) -> None:
     lines = [
         f"{written(key, name=True)}={written(item, name=False)}" for key, item in values.items()
     ]
@@ -36,7 +36,7 @@ def test_what_was_written_is_read_back(values: dict[str, str]) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_properties_or_one_named_error(text: str) -> None:
+def test_any_text_parses_as_properties_or_raises_the_documented_error(text: str) -> None:
     try:
         found = read_properties(text)
     except BadProperties:
@@ -45,7 +45,7 @@ def test_any_text_is_properties_or_one_named_error(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("ab=:#! \\\t\f\r\nu0e9d83tq") | st.characters(), max_size=60))
-def test_any_text_means_what_javaproperties_makes_of_it(text: str) -> None:
+def test_any_text_parses_as_in_javaproperties(text: str) -> None:
     try:
         expected = javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError:
@@ -65,7 +65,7 @@ def test_any_text_means_what_javaproperties_makes_of_it(text: str) -> None:
         max_size=4,
     )
 )
-def test_any_settings_are_accepted_or_one_is_named(values: dict[str, str]) -> None:
+def test_any_settings_are_accepted_or_rejected_by_name(values: dict[str, str]) -> None:
     try:
         settings = BrokerSettings.parse(values)
     except InvalidSetting as error:

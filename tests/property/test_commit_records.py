@@ -1,4 +1,4 @@
-"""The record of a commit, written by hand, has the bytes that its schema says."""
+"""The hand-written encoder of commit records produces the bytes of the schema."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,9 +31,7 @@ VALUES = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(KEYS, VALUES)
-def test_a_commit_is_written_as_its_schema_says(
-    key: OffsetCommitKey, value: OffsetCommitValue
-) -> None:
+def test_a_commit_record_matches_its_schema(key: OffsetCommitKey, value: OffsetCommitValue) -> None:
     change = RecordChange(key, value)
     assert FORMAT.encode(change) == BY_SCHEMA.encode(change)
     assert FORMAT.decode(*FORMAT.encode(change)) == change
@@ -41,7 +39,7 @@ def test_a_commit_is_written_as_its_schema_says(
 
 @settings(max_examples=100, deadline=None)
 @given(KEYS, VALUES, INT64, INT64, st.integers(0, 500))
-def test_a_commit_made_again_is_written_as_the_first(
+def test_a_repeated_commit_has_the_same_bytes(
     key: OffsetCommitKey, value: OffsetCommitValue, offset: int, now_ms: int, delta: int
 ) -> None:
     repeated = OffsetCommitTemplate(key, value)

@@ -1,4 +1,4 @@
-"""Any records, tombstones, transactions: a compacted log says of each key what it said before."""
+"""A compacted log keeps the last value of each key, for any records and transactions."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ steps = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(steps)
-def test_a_compacted_log_is_what_the_model_says(steps: list[tuple[object, ...]]) -> None:
+def test_a_compacted_log_equals_the_model(steps: list[tuple[object, ...]]) -> None:
     fs = MemoryFileSystem()
     manager, log = open_manager(fs)
     history, cleaner, now_ms = History(), LogCleaner(log), NOW_MS
@@ -82,7 +82,7 @@ def test_a_compacted_log_is_what_the_model_says(steps: list[tuple[object, ...]])
                 cleaner.log = log
                 assert last_sequences(log) == before
         history.check(log)
-    # Twice at the same moment is as good as once.
+    # A second compaction at the same time changes nothing.
     cleaner.max_keys = 1000
     cleaner.run(now_ms)
     first, view = records_of(log), read_committed(log)

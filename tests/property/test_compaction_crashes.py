@@ -30,12 +30,12 @@ from support.storage.compacted_model import (
 SEEDS = range(2)
 ROUNDS = 2
 BATCHES = 9
-# Compacting again is dear: every so many crashes.
+# Compacting again is slow, so only some crashes do it.
 AGAIN_EVERY = 30
 
 
 class Everything(Random):
-    """The luck of a process that is killed on a machine that goes on."""
+    """A killed process on a running machine: every write survives."""
 
     def random(self) -> float:
         return 0.0
@@ -152,7 +152,7 @@ def check_again(fs: MemoryFileSystem, manager: LogManager, log: Log, history: Hi
 
 
 def begun_swap(fs: MemoryFileSystem) -> tuple[Swap, History, int]:
-    """A swap of several segments that is about to begin, and what is in the log."""
+    """A swap of several segments that is about to start, and the log's contents."""
     _, log = open_manager(fs)
     history = write(log, Random(7))
     end = log.log_end_offset

@@ -1,4 +1,4 @@
-"""The cleaner's inner loops see the same records as the strict reader, and survive any bytes."""
+"""The cleaner's inner loops read the same records as the strict reader and accept any bytes."""
 
 import contextlib
 
@@ -44,7 +44,7 @@ def reference(batch: bytes) -> list[Record]:
 
 @settings(max_examples=60, deadline=None)
 @given(batches())
-def test_the_map_knows_the_last_offset_of_each_key(batch: bytes) -> None:
+def test_the_offset_map_has_the_last_offset_of_each_key(batch: bytes) -> None:
     found: dict[bytes, int] = {}
     has_tombstones = note_keys(*opened(batch), found)
     records = [record for record in reference(batch) if record.key is not None]
@@ -58,7 +58,7 @@ def test_the_map_knows_the_last_offset_of_each_key(batch: bytes) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(batches(), st.sampled_from([None, BASE_MS - 5, BASE_MS + 10**9]))
-def test_what_is_kept_is_kept_as_it_was(batch: bytes, horizon_ms: int | None) -> None:
+def test_retained_records_are_unchanged(batch: bytes, horizon_ms: int | None) -> None:
     header, data, pos, end = opened(batch)
     latest: dict[bytes, int] = {}
     note_keys(header, data, pos, end, latest)
@@ -81,7 +81,7 @@ def test_what_is_kept_is_kept_as_it_was(batch: bytes, horizon_ms: int | None) ->
 
 @settings(max_examples=150, deadline=None)
 @given(batches(), st.data())
-def test_any_bytes_end_in_records_or_in_a_refusal(batch: bytes, data: st.DataObject) -> None:
+def test_any_bytes_give_records_or_an_error(batch: bytes, data: st.DataObject) -> None:
     damaged = bytearray(batch)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(HEADER_SIZE, len(batch) - 1))

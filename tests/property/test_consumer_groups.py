@@ -1,4 +1,4 @@
-"""Consumer groups under churn: no partition has two owners, and the group comes to rest.
+"""Consumer groups under churn: no partition has two owners, and the group becomes stable.
 
 Clients join, change their subscription, leave, die and are paused; heartbeats and their answers
 get lost; topics come, grow and go; the coordinator restarts; time passes. Each client behaves as
@@ -186,7 +186,7 @@ def perform(driver: ConsumerDriver, clients: dict[str, Client], step: tuple[obje
 
 @settings(max_examples=50, deadline=None)
 @given(plan=st.lists(steps, min_size=5, max_size=40))
-def test_no_partition_has_two_owners_and_every_group_comes_to_rest(
+def test_no_partition_has_two_owners_and_every_group_becomes_stable(
     plan: list[tuple[object, ...]],
 ) -> None:
     driver, clients = busy_group()
@@ -210,7 +210,7 @@ def test_no_partition_has_two_owners_and_every_group_comes_to_rest(
 
 @settings(max_examples=25, deadline=None)
 @given(plan=st.lists(steps, min_size=5, max_size=30))
-def test_a_restart_at_any_moment_finds_the_group_as_it_was(plan: list[tuple[object, ...]]) -> None:
+def test_a_restart_at_any_moment_restores_the_group(plan: list[tuple[object, ...]]) -> None:
     driver, clients = busy_group()
     for step in plan:
         perform(driver, clients, step)

@@ -55,7 +55,7 @@ class Offsets(RuleBasedStateMachine):
 
     @rule(place=places, offset=offsets)
     def a_zombie_commits(self, place: Place, offset: int) -> None:
-        """It belongs to a generation that is over: nothing may change."""
+        """The commit of an old generation changes nothing."""
         codes = self.driver.commit(
             {place: offset}, member_id=self.member, generation=self.generation - 1
         )
@@ -91,7 +91,7 @@ class Offsets(RuleBasedStateMachine):
 
     @rule(ms=st.integers(1, SESSION_MS - 1))
     def time_passes(self, ms: int) -> None:
-        """What is gone afterwards must have been allowed to go."""
+        """Only offsets that may expire are removed."""
         self.driver.heartbeat(self.member, self.generation)
         self.driver.advance(ms)
         for group, expected in self.model.items():

@@ -52,7 +52,7 @@ def images(draw: st.DrawFn, least: int = 1, most: int = 3) -> MetadataImage:
 
 # A topic grows and never shrinks.
 @given(images(1, 2), images(2, 4))
-def test_differences_lead_from_one_image_to_the_other(
+def test_applying_the_differences_to_one_image_gives_the_other(
     before: MetadataImage, after: MetadataImage
 ) -> None:
     reached = before.apply(tuple(records_between(before, after)))

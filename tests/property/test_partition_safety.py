@@ -1,4 +1,4 @@
-"""Whatever brokers do: a leader elected without asking for losses has all that was acknowledged."""
+"""A leader from a clean election has every acknowledged record."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ class OnePartition(RuleBasedStateMachine):
             assert (after.leader_epoch > before.leader_epoch) == (after.leader != before.leader)
         self.partition = after
         if after.leader not in (NO_LEADER, before.leader):
-            # A new leader's log is the truth: what it lacks is gone for everyone.
+            # Replicas follow the new leader's log: records missing there are lost.
             lost = self.held[after.leader] < self.acknowledged
             assert not lost or not self.others_could_know(before, after.leader)
             self.acknowledged = self.held[after.leader]

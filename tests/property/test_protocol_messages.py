@@ -29,7 +29,7 @@ seeds = st.integers(0, 2**32)
 @per_version
 @EXAMPLES
 @given(seed=seeds)
-def test_what_was_written_is_read_back_wherever_it_lies(
+def test_an_encoded_message_is_decoded_at_any_position(
     cls: type[Struct], version: int, seed: int
 ) -> None:
     message = Maker(random.Random(seed), version).struct(cls)
@@ -44,7 +44,7 @@ def test_what_was_written_is_read_back_wherever_it_lies(
 @per_version
 @EXAMPLES
 @given(seed=seeds)
-def test_bytes_and_values_are_those_of_kio(cls: type[Struct], version: int, seed: int) -> None:
+def test_bytes_and_values_match_kio(cls: type[Struct], version: int, seed: int) -> None:
     twin = kio_oracle.twin_class(cls, version)
     if twin is None:
         assert (cls.__name__, version) in UNKNOWN_TO_KIO

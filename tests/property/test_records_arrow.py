@@ -1,4 +1,4 @@
-"""Arrow columns hold what reading record by record gives, of good batches and of damaged ones."""
+"""Arrow columns equal the records of the reader, for valid and damaged batches."""
 
 from itertools import pairwise
 
@@ -73,9 +73,7 @@ def rows(arrays: RecordArrays) -> list[Record]:
 
 @settings(max_examples=100, deadline=None)
 @given(logs(), st.data())
-def test_the_columns_are_the_records_that_were_asked_for(
-    log: list[bytes], data: st.DataObject
-) -> None:
+def test_the_columns_hold_the_requested_records(log: list[bytes], data: st.DataObject) -> None:
     everything = [record for batch in log for record in iter_records(batch, max_bytes=CAP_BYTES)]
     first, last = everything[0].offset, everything[-1].offset
     start = data.draw(st.integers(first, last + 1))
@@ -87,7 +85,7 @@ def test_the_columns_are_the_records_that_were_asked_for(
 
 @settings(max_examples=50, deadline=None)
 @given(logs(), st.integers(1, 2000))
-def test_pieces_are_the_whole_in_order(log: list[bytes], piece_bytes: int) -> None:
+def test_pieces_add_up_to_the_whole_in_order(log: list[bytes], piece_bytes: int) -> None:
     everything = [record for batch in log for record in iter_records(batch, max_bytes=CAP_BYTES)]
     pieces = list(
         decode_batches(b"".join(log), start=0, end=ALL, with_headers=True, piece_bytes=piece_bytes)
@@ -100,7 +98,7 @@ def test_pieces_are_the_whole_in_order(log: list[bytes], piece_bytes: int) -> No
 
 @settings(max_examples=50, deadline=None)
 @given(logs(), st.data())
-def test_a_part_of_a_batch_at_the_end_is_left_for_the_next_fetch(
+def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch(
     log: list[bytes], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(1, len(log[-1]) - 1))
@@ -112,8 +110,10 @@ def test_a_part_of_a_batch_at_the_end_is_left_for_the_next_fetch(
 
 @settings(max_examples=200, deadline=None)
 @given(logs(), st.data())
-def test_a_damaged_batch_is_named_and_never_crashes(log: list[bytes], data: st.DataObject) -> None:
-    """With the right CRC, so that the decoder itself must find what is wrong, or nothing is."""
+def test_a_damaged_batch_is_reported_and_never_crashes(
+    log: list[bytes], data: st.DataObject
+) -> None:
+    """The CRC is correct, so only the decoder can detect the damage."""
     place = data.draw(st.integers(HEADER_SIZE, len(log[-1]) - 1))
     batch = bytearray(log[-1])
     batch[place] = data.draw(st.integers(0, 255))
@@ -124,7 +124,7 @@ def test_a_damaged_batch_is_named_and_never_crashes(log: list[bytes], data: st.D
         assert damaged.reason
 
 
-def test_a_wrong_crc_is_named_with_its_offset() -> None:
+def test_a_wrong_crc_is_reported_with_its_offset() -> None:
     good = build_batch([Record(7, 1, b"k", b"v")])
     bad = bytearray(build_batch([Record(8, 1, b"k", b"v")]))
     bad[-1] ^= 1
@@ -136,7 +136,7 @@ def test_a_wrong_crc_is_named_with_its_offset() -> None:
         raise AssertionError("the damage was not seen")
 
 
-def test_aborted_records_and_markers_are_not_seen() -> None:
+def test_aborted_records_and_markers_are_not_returned() -> None:
     def of(producer: int, *offsets: int) -> bytes:
         return build_batch(
             [Record(offset, 1, None, b"%d" % producer) for offset in offsets],

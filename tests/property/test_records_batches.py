@@ -36,7 +36,7 @@ def record_lists(draw: st.DrawFn, *, gaps: bool = True) -> list[Record]:
 
 
 @given(records=record_lists(), codec=st.sampled_from(Codec))
-def test_what_is_built_is_read_again(records: list[Record], codec: Codec) -> None:
+def test_a_built_batch_is_read_back(records: list[Record], codec: Codec) -> None:
     batch = build_batch(records, codec=codec)
     ((pos, header),) = headers(batch)
     check_batch(batch, pos, header)
@@ -46,14 +46,14 @@ def test_what_is_built_is_read_again(records: list[Record], codec: Codec) -> Non
 
 
 @given(records=record_lists(gaps=False), codec=st.sampled_from(Codec))
-def test_aiokafka_reads_what_we_build(records: list[Record], codec: Codec) -> None:
+def test_aiokafka_reads_our_batches(records: list[Record], codec: Codec) -> None:
     theirs = DefaultRecordBatch(build_batch(records, codec=codec))
     assert theirs.validate_crc()
     assert [_from_aiokafka(record) for record in theirs] == records
 
 
 @given(records=record_lists(gaps=False), codec=st.sampled_from(Codec))
-def test_we_read_what_aiokafka_builds(records: list[Record], codec: Codec) -> None:
+def test_our_reader_reads_aiokafkas_batches(records: list[Record], codec: Codec) -> None:
     builder = DefaultRecordBatchBuilder(2, codec, 1, 7, 3, 40, 10_000_000)
     for record in records:
         builder.append(
@@ -93,7 +93,7 @@ def mutated_batches(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=400)
 @given(batch=mutated_batches())
-def test_a_mutated_batch_gives_records_or_one_named_error(batch: bytes) -> None:
+def test_a_mutated_batch_gives_records_or_the_documented_error(batch: bytes) -> None:
     for read in (
         lambda: [check_batch(batch, pos, header) for pos, header in headers(batch)],
         lambda: list(iter_records(memoryview(batch), max_bytes=MAX_BYTES)),
@@ -105,7 +105,7 @@ def test_a_mutated_batch_gives_records_or_one_named_error(batch: bytes) -> None:
 
 @settings(max_examples=150)
 @given(batch=mutated_batches())
-def test_a_mutated_batch_costs_little_memory(batch: bytes) -> None:
+def test_a_mutated_batch_uses_little_memory(batch: bytes) -> None:
     tracemalloc.start()
     try:
         list(iter_records(batch, max_bytes=MAX_BYTES))
@@ -118,13 +118,13 @@ def test_a_mutated_batch_costs_little_memory(batch: bytes) -> None:
 
 
 @given(data=st.binary(max_size=400), codec=st.sampled_from(Codec))
-def test_random_bytes_decompress_within_the_cap_or_not_at_all(data: bytes, codec: Codec) -> None:
+def test_random_bytes_decompress_within_the_limit_or_fail(data: bytes, codec: Codec) -> None:
     with contextlib.suppress(RecordError):
         assert len(decompress(codec, data, max_bytes=10_000)) <= 10_000
 
 
 @given(data=st.binary(max_size=200))
-def test_random_bytes_are_never_taken_for_intact_batches(data: bytes) -> None:
+def test_random_bytes_are_never_accepted_as_batches(data: bytes) -> None:
     found = []
     try:
         for pos, header in headers(data):
@@ -136,14 +136,14 @@ def test_random_bytes_are_never_taken_for_intact_batches(data: bytes) -> None:
 
 
 @given(value=INT64)
-def test_varlongs_come_back(value: int) -> None:
+def test_varlongs_round_trip(value: int) -> None:
     encoded = encode(value)
     assert len(encoded) <= 10
     assert read_varlong(encoded, 0) == (value, len(encoded))
 
 
 @given(value=st.integers(-(2**31), 2**31 - 1))
-def test_varints_come_back(value: int) -> None:
+def test_varints_round_trip(value: int) -> None:
     encoded = encode(value)
     assert len(encoded) <= 5
     assert read_varint(encoded, 0) == (value, len(encoded))

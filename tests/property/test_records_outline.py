@@ -1,4 +1,4 @@
-"""An outline says what a full reading says, of good batches and of damaged ones."""
+"""An outline agrees with a full read, for valid and damaged batches."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ def batches(draw: st.DrawFn) -> bytearray:
 
 
 def read_both(batch: bytearray) -> tuple[object, object]:
-    """What each of the two readers makes of a batch; None for an error."""
+    """The results of both readers; None for an error."""
     try:
         full: object = [
             (record.offset, record.timestamp, record.key is not None)
@@ -54,7 +54,7 @@ def test_outlines_agree_with_the_records(batch: bytearray) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(batches(), st.data())
-def test_a_damaged_batch_is_refused_by_both_or_by_neither(
+def test_a_damaged_batch_is_rejected_by_both_or_by_neither(
     batch: bytearray, data: st.DataObject
 ) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

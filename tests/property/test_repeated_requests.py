@@ -69,7 +69,7 @@ class Owner:
 
 
 class Transport:
-    """Keeps what was written, and whether the connection reads."""
+    """Records the written bytes and whether the connection reads."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -121,7 +121,7 @@ class Client:
         self.connection.buffer_updated(len(packet))
 
     async def settle(self) -> None:
-        """Whatever waits is answered."""
+        """Answers all pending requests."""
         await asyncio.sleep(0)
         for future in self.owner.futures:
             if not future.done():

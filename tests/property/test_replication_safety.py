@@ -1,4 +1,4 @@
-"""Replication under random faults: what was acknowledged stays, and the replicas agree."""
+"""Under random faults acknowledged records survive and the replicas agree."""
 
 from random import Random
 
@@ -70,13 +70,13 @@ STEPS = [
 @pytest.mark.parametrize("min_isr", [1, 2, 3])
 @EXAMPLES
 @given(seed=st.integers(0, 2**32))
-def test_nothing_acknowledged_is_lost_when_processes_die(min_isr: int, seed: int) -> None:
+def test_acknowledged_records_survive_process_crashes(min_isr: int, seed: int) -> None:
     play(Random(seed), ReplicaSet(min_isr=min_isr), power=False)
 
 
 @EXAMPLES
 @given(seed=st.integers(0, 2**32))
-def test_nothing_acknowledged_is_lost_with_the_power_where_each_ack_is_flushed(seed: int) -> None:
+def test_acknowledged_records_survive_power_loss_when_each_ack_is_flushed(seed: int) -> None:
     play(Random(seed), ReplicaSet(min_isr=2, flush=True), power=True)
 
 

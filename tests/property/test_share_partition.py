@@ -46,7 +46,7 @@ class ShareModel(RuleBasedStateMachine):
         self.gaps: set[int] = set()
         self.given_up: set[int] = set()  # out of deliveries, which stands before it is stored
 
-    # --- what happens to the log ----------------------------------------------------------------
+    # --- changes of the log ----------------------------------------------------------------------
 
     @rule(sizes=st.lists(st.integers(1, LARGEST_BATCH), min_size=1, max_size=5))
     def produce(self, sizes: list[int]) -> None:
@@ -66,7 +66,7 @@ class ShareModel(RuleBasedStateMachine):
         self.partition.move_start(self.log_start)
         self.held = {o: h for o, h in self.held.items() if o >= self.log_start}
 
-    # --- what members do ------------------------------------------------------------------------
+    # --- member actions -------------------------------------------------------------------------
 
     @rule(
         member=st.sampled_from(MEMBERS),
@@ -155,7 +155,7 @@ class ShareModel(RuleBasedStateMachine):
             for offset in _offsets(write):
                 self.held.pop(offset, None)
 
-    # --- what becomes of writes -----------------------------------------------------------------
+    # --- results of writes ----------------------------------------------------------------------
 
     @precondition(lambda self: self.writes)
     @rule()
@@ -184,7 +184,7 @@ class ShareModel(RuleBasedStateMachine):
                     holder = self.partition.holder(offset)
                     if offset in set(_offsets(write)):
                         self.held[offset] = (holder, self._deadline(offset))
-        # A failed copy is said again.
+        # A failed copy is sent again.
         for batch in write.batches:
             if batch.state is RecordState.ARCHIVED:
                 archived = self.partition.copied(batch.first, batch.last)
@@ -196,7 +196,7 @@ class ShareModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """Whatever was stored is kept, whatever was not is offered again."""
+        """Stored state is kept; everything else is delivered again."""
         batches = [StateBatch(o, o, *state) for o, state in self.stored.items()]
         batches = [batch for batch in batches if batch.first >= self.stored_start]
         self.partition = SharePartition(lambda: self.rules, self.stored_start, batches)
@@ -212,7 +212,7 @@ class ShareModel(RuleBasedStateMachine):
             assert archived is not None
             self.writes.append(archived)
 
-    # --- what always holds ----------------------------------------------------------------------
+    # --- invariants ------------------------------------------------------------------------------
 
     @invariant()
     def the_window_is_bounded(self) -> None:

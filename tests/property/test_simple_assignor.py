@@ -1,4 +1,4 @@
-"""The assignor of share groups: everything is read, by as few as it takes, evenly."""
+"""The share group assignor assigns every partition, evenly and to few members."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def groups(draw: st.DrawFn) -> tuple[GroupSpec, dict[bytes, frozenset[int]]]:
 
 @settings(max_examples=100, deadline=None)
 @given(groups())
-def test_every_partition_with_state_that_is_wanted_is_read(
+def test_every_subscribed_partition_with_state_is_assigned(
     case: tuple[GroupSpec, dict[bytes, frozenset[int]]],
 ) -> None:
     group, assignable = case
@@ -53,7 +53,7 @@ def test_every_partition_with_state_that_is_wanted_is_read(
 
 @settings(max_examples=100, deadline=None)
 @given(groups())
-def test_equal_members_have_equally_many_and_keep_what_they_had(
+def test_equal_members_get_equal_shares_and_keep_their_partitions(
     case: tuple[GroupSpec, dict[bytes, frozenset[int]]],
 ) -> None:
     group, assignable = case

@@ -1,4 +1,4 @@
-"""The reader of simple JSON: what it takes is what Python's own reader makes of it."""
+"""The simple JSON reader returns the same values as Python's parser."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def reader(schema: str = SCHEMA) -> SimpleReader:
 
 
 def row_of(record: dict[str, Any]) -> dict[str, Any]:
-    """As Arrow shows it: what is absent is null, a map is a list of pairs."""
+    """The row as Arrow returns it: an absent field is null, a map is a list of pairs."""
     row = {name: record.get(name) for name in ("i", "d", "s", "b", "st", "arr", "deep", "m")}
     if row["st"] is not None:
         row["st"] = {"x": row["st"].get("x"), "y": row["st"].get("y")}
@@ -61,10 +61,10 @@ def row_of(record: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RECORDS, max_size=20), st.booleans(), st.sampled_from([None, 1]))
-def test_what_is_taken_is_what_was_written(
+def test_accepted_values_equal_the_written_ones(
     records: list[dict[str, Any]], ascii_only: bool, indent: int | None
 ) -> None:
-    """Every record that is taken has its own values; only names with escapes are left."""
+    """Every accepted record has its own values; only names with escapes are skipped."""
     texts = [json.dumps(each, ensure_ascii=ascii_only, indent=indent) for each in records]
     values = pa.array([b"?", *(text.encode() for text in texts), None], pa.binary()).slice(1)
     rows, simple = reader().read(values)
@@ -89,9 +89,7 @@ def test_numbers_become_the_nearest_double(digits: int, power: int) -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 10**19 - 1), st.integers(-50, 25))
-def test_doubles_become_floats_only_where_rounding_twice_does_no_harm(
-    digits: int, power: int
-) -> None:
+def test_doubles_become_floats_only_where_double_rounding_is_exact(digits: int, power: int) -> None:
     bits = to_double(np.uint64(digits), power, POWERS)
     if bits == UNKNOWN or not fits_float(bits):
         return
@@ -108,7 +106,7 @@ def test_doubles_become_floats_only_where_rounding_twice_does_no_harm(
 
 
 def test_columns_grow_with_their_records() -> None:
-    """Lists longer than there was room for at first, and texts longer still."""
+    """Lists and texts grow beyond the initial capacity."""
     records = [{"arr": ["x" * 100] * 3000, "s": "y" * 5000, "m": {"k" * 500: None}}] * 3
     values = pa.array([json.dumps(each).encode() for each in records], pa.binary())
     rows, simple = reader().read(values)
@@ -116,8 +114,8 @@ def test_columns_grow_with_their_records() -> None:
     assert rows.to_pylist() == [row_of(each) for each in records]
 
 
-def test_a_record_that_is_left_leaves_nothing_behind() -> None:
-    """Rows before and behind one that breaks off in the middle of a list are as they were."""
+def test_a_skipped_record_leaves_no_values_behind() -> None:
+    """A record that ends in the middle of a list does not change its neighbours."""
     good = {"i": 1, "arr": ["a", "b"], "m": {"k": {"z": 1}}, "deep": [[1.5], []]}
     text = json.dumps(good).encode()
     broken = b'{"arr":["c","d"],"m":{"q":{"z":5}},"deep":[[2.5],[3'

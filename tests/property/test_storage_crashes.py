@@ -1,7 +1,7 @@
-"""Power loss at every file operation: what was acknowledged after a flush is there, once, in order.
+"""After power loss at any file operation, flushed acknowledged records exist once and in order.
 
 A scripted broker appends, flushes, rolls, deletes, truncates and restarts on a file system in
-memory. It is run again and again, and the power goes after its first operation, its second, and so
+memory. It runs repeatedly, and the power fails after its first operation, its second, and so
 on. What the disk kept is drawn at random within what it promised: files torn at any byte or
 sector, names and removals there or not.
 """
@@ -194,7 +194,7 @@ class Broker:
         self.manager.sweep()
 
     def retention(self) -> None:
-        """Everything has expired: the log is emptied, and goes on at the same offset."""
+        """All records expire: the log becomes empty and continues at the same offset."""
         if self.rng.random() < 0.5:
             return
         self.log.flush()
@@ -206,7 +206,7 @@ class Broker:
         self.manager.sweep()
 
     def truncate(self) -> None:
-        """As a follower: what is cut is no longer promised, before or after the crash."""
+        """Truncates as a follower: truncated records may be missing after a crash."""
         model = self.model
         if model.open_txn or self.log.log_end_offset - self.log.log_start_offset < 4:
             return
@@ -295,7 +295,7 @@ def verify(log: Log, model: Model) -> None:
 
 
 def verify_retries(log: Log, model: Model) -> None:
-    """A producer that never heard sends its last batches again: each is there once afterwards."""
+    """A producer without a response retries its last batches: each is stored once."""
     for sent in model.history.values():
         window = sent[-WINDOW:]
         acked = [each for each in window if each[0] + each[1] <= model.end]
@@ -330,7 +330,7 @@ def crash_at(seed: int, point: int, *, sync_works: bool = True) -> tuple[MemoryF
 
 
 def survivors(fs: MemoryFileSystem, seed: int, point: int) -> MemoryFileSystem:
-    """The disk after the crash, by turns: nothing unsynced is left, some is, all is."""
+    """The disk after the crash: no unsynced data survives, some does, or all does."""
     if point % 4 == 0:
         return fs.after_power_loss(None)
     if point % 4 == 3:
@@ -339,7 +339,7 @@ def survivors(fs: MemoryFileSystem, seed: int, point: int) -> MemoryFileSystem:
 
 
 def recover_with_interruptions(fs: MemoryFileSystem, rng: Random) -> tuple[LogManager, Log]:
-    """Opens the log; now and then the power goes again while it does."""
+    """Opens the log; sometimes the power fails again during recovery."""
     for _ in range(rng.choice((0, 0, 1, 2))):
         fs.power_fails_at = rng.randint(1, 12)
         try:

@@ -1,4 +1,4 @@
-"""The short way of an append never lets through what the long way would refuse or change."""
+"""The fast append path accepts only batches that validation accepts unchanged."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,9 +55,7 @@ def batches(draw: st.DrawFn) -> bytearray:
 
 @settings(max_examples=600, deadline=None)
 @given(batches(), configs)
-def test_a_plain_batch_is_one_that_validation_passes_as_it_is(
-    batch: bytearray, config: LogConfig
-) -> None:
+def test_a_plain_batch_passes_validation_unchanged(batch: bytearray, config: LogConfig) -> None:
     rules = AppendRules(config)
     header = plain_batch(batch, rules, NOW_MS)
     if header is not None:

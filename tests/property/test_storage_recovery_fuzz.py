@@ -117,7 +117,7 @@ def damage_some(fs: MemoryFileSystem, rng: Random, *, logs_too: bool) -> None:
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**32), clean=st.booleans())
 def test_any_damage_gives_a_valid_log_or_a_storage_error(seed: int, clean: bool) -> None:
-    """After a clean stop the batches are taken at their word; consumers check their CRCs."""
+    """After a clean stop recovery does not check batches; consumers check their CRCs."""
     fs = written(seed, clean=clean)
     damage_some(fs, Random(seed + 1), logs_too=not clean)
     try:

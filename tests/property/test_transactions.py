@@ -1,6 +1,6 @@
-"""Random producers, lost answers, failed writes and restarts against the transaction coordinator.
+"""Random producers, lost responses, failed writes and restarts against the transaction coordinator.
 
-Invariants: what is in the log is never lost; the identity of an id (producer id and epoch) never
+Invariants: a written record is never lost; the identity of an id (producer id and epoch) never
 goes back; a transaction has one decision, and every decided transaction ends; no accepted request
 comes from a producer that was fenced.
 """

@@ -1,6 +1,6 @@
-"""Whatever records a controller commits, ZooKeeper's znodes hold the same image.
+"""ZooKeeper's znodes hold the same image as the controller's records.
 
-And after each write of a batch, which is where a crash may cut it, they hold a valid one.
+A crash may stop after any write of a batch; the znodes then hold a valid image.
 """
 
 from typing import get_args
@@ -154,7 +154,7 @@ def check_valid(tree: ZnodeTree, before: MetadataImage) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(batches(), st.integers(4, 12), st.integers(300, 4000))
-def test_znodes_hold_the_image_and_every_prefix_of_writes_a_valid_one(
+def test_znodes_hold_the_image_and_every_prefix_of_writes_is_valid(
     found: list[list[MetadataRecord]], write_ops: int, write_bytes: int
 ) -> None:
     tree = new_tree()
@@ -168,18 +168,18 @@ def test_znodes_hold_the_image_and_every_prefix_of_writes_a_valid_one(
         image = image.apply(batch)
         anew = read_tree(tree)
         assert same(anew.image(), image)
-        assert same(stored.image(), image)  # what the writer believes
+        assert same(stored.image(), image)  # the writer's view
 
 
 @settings(deadline=None, max_examples=40)
 @given(batches(), st.integers(4, 8), st.data())
-def test_a_new_controller_goes_on_from_wherever_the_last_one_was_cut_off(
+def test_a_new_controller_continues_from_any_interrupted_write(
     found: list[list[MetadataRecord]], write_ops: int, data: st.DataObject
 ) -> None:
-    """Rubble of a half-deleted topic never stands in the way of what comes next."""
+    """Leftovers of a half-deleted topic do not block later writes."""
     tree = new_tree()
     for batch in found:
-        # Not every record fits what the cut has left; a controller would decide anew.
+        # Some records do not apply after the interruption; a controller would decide again.
         before = read_tree(tree).image()
         records = fitting(before, batch)
         writes = pack(Writer(read_tree(tree), ELECTED).plan(records), write_ops=write_ops)
@@ -195,7 +195,7 @@ def test_a_new_controller_goes_on_from_wherever_the_last_one_was_cut_off(
     for write in pack(Writer(stored, ELECTED).plan(last), write_ops=write_ops):
         tree.write(write, session_id=0)
     assert set(read_tree(tree).image().topics) == {name}
-    assert tree.nodes[znodes.TOPICS].children == {name}  # and no rubble is left
+    assert tree.nodes[znodes.TOPICS].children == {name}  # and no leftovers remain
 
 
 def fitting(image: MetadataImage, batch: list[MetadataRecord]) -> list[MetadataRecord]:

@@ -1,4 +1,4 @@
-"""What the scenarios share: one broker, and clients of it that are closed with the test.
+"""Shared fixtures: one broker, and clients that are closed with the test.
 
 HEADRACE_TEST_BOOTSTRAP runs them against another Kafka, whose group.initial.rebalance.delay.ms
 should be 0, and whose log.retention.check.interval.ms and log.initial.task.delay.ms should be

@@ -1,4 +1,4 @@
-"""acks, retries, retry.backoff.ms and max.in.flight: what a producer may believe."""
+"""acks, retries, retry.backoff.ms and max.in.flight: the guarantees of a producer."""
 
 import pytest
 from confluent_kafka import KafkaError
@@ -29,7 +29,7 @@ def test_acknowledged_records_have_their_offsets(
 def test_acks_0_reports_success_without_an_offset(
     topic: str, sender: MakeSender, read_all: ReadAll
 ) -> None:
-    # Invariant: nobody answers, so nothing is known; on a sound connection all arrives in order.
+    # Invariant: there is no response; on a healthy connection all records arrive in order.
     one = sender(acks="0")
     one.send(topic, *VALUES)
     one.finish()
@@ -38,7 +38,7 @@ def test_acks_0_reports_success_without_an_offset(
 
 
 @pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)])
-def test_a_lost_answer_is_retried(
+def test_a_lost_response_is_retried(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll, *, idempotent: bool, copies: int
 ) -> None:
     # Invariant: a retry delivers at least once; with idempotence exactly once.
@@ -50,7 +50,7 @@ def test_a_lost_answer_is_retried(
     assert read_all(topic) == [b"once"] * copies
 
 
-def test_retries_0_tells_the_application_instead(
+def test_retries_0_reports_the_error_to_the_application(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll
 ) -> None:
     # Invariant: without retries a failure is reported, once, and nothing is sent again.
@@ -62,10 +62,10 @@ def test_retries_0_tells_the_application_instead(
     assert read_all(topic) == []
 
 
-def test_errors_that_pass_are_retried_until_they_have_passed(
+def test_transient_errors_are_retried_until_they_end(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll
 ) -> None:
-    # Invariant: retries (the default: as many as it takes) hide passing errors.
+    # Invariant: retries (unlimited by default) hide transient errors.
     one = sender(link.bootstrap_servers, **SOON)
     link.refuse(REFUSED, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT)
     one.send(topic, b"patient")
@@ -99,7 +99,7 @@ def test_one_request_in_flight_keeps_order_without_idempotence(
 def test_many_requests_in_flight_keep_order_with_idempotence(
     topic: str, link: Link, sender: MakeSender, read_all: ReadAll
 ) -> None:
-    # Invariant: the broker refuses what comes too early, and takes nothing twice.
+    # Invariant: the broker rejects out-of-order batches and stores no batch twice.
     together = {"max.in.flight.requests.per.connection": 5, "enable.idempotence": True}
     one = sender(link.bootstrap_servers, **SOON, **ONE_BY_ONE, **together)
     one.send(topic, VALUES[0])  # from here on the broker knows the producer's next number

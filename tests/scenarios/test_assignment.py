@@ -1,4 +1,4 @@
-"""partition.assignment.strategy: who gets what, and what moves."""
+"""partition.assignment.strategy: the assignment, and the partitions that move."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def settle(members: list[Reader], expected: Callable[[], bool], *topics: str) ->
     until(members, settled, "the group is settled")
 
 
-def test_range_divides_each_topic_for_itself(make_topic: MakeTopic, reader: MakeReader) -> None:
+def test_range_divides_each_topic_separately(make_topic: MakeTopic, reader: MakeReader) -> None:
     # Invariant: the first member gets the larger part of every topic.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     members = [enter(reader, "range", *topics) for _ in range(2)]
@@ -46,16 +46,16 @@ def test_range_divides_each_topic_for_itself(make_topic: MakeTopic, reader: Make
 def test_roundrobin_divides_all_partitions_together(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: nobody has more than one partition more than another.
+    # Invariant: partition counts of members differ by at most one.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     members = [enter(reader, "roundrobin", *topics) for _ in range(2)]
     settle(members, lambda: all(len(one.owned) == 3 for one in members), *topics)
 
 
-def test_cooperative_sticky_moves_only_what_it_must(
+def test_cooperative_sticky_moves_as_few_partitions_as_possible(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: a member keeps what the newcomer does not get, and is never without all of it.
+    # Invariant: a member keeps reading the partitions that the new member does not get.
     topics = [make_topic(PARTITIONS), make_topic(PARTITIONS)]
     stays = enter(reader, "cooperative-sticky", *topics)
     settle([stays], lambda: len(stays.owned) == 6, *topics)
@@ -64,10 +64,10 @@ def test_cooperative_sticky_moves_only_what_it_must(
     assert stays.revoked == [comes.owned]
 
 
-def test_eager_strategies_give_up_everything_first(
+def test_eager_strategies_revoke_all_partitions_first(
     make_topic: MakeTopic, reader: MakeReader
 ) -> None:
-    # Invariant: with range nobody reads while partitions move: all of it is revoked first.
+    # Invariant: with range all partitions are revoked before any moves.
     topic = make_topic(PARTITIONS)
     stays = enter(reader, "range", topic)
     settle([stays], lambda: len(stays.owned) == 3, topic)

@@ -17,9 +17,7 @@ def batches(wire: Wire, topic: str) -> list[bytes]:
     return whole_batches(fetch(wire, fetch_request(topic)).records)
 
 
-def test_batch_size_is_the_most_that_one_batch_holds(
-    wire: Wire, topic: str, sender: MakeSender
-) -> None:
+def test_batch_size_limits_one_batch(wire: Wire, topic: str, sender: MakeSender) -> None:
     # Invariant: no batch is larger than batch.size, and small batches are really filled.
     small = sender(**PATIENT, **{"batch.size": 1000})
     small.send(topic, *[VALUE] * RECORDS)
@@ -30,7 +28,7 @@ def test_batch_size_is_the_most_that_one_batch_holds(
 
 
 def test_linger_ms_lets_records_share_a_batch(wire: Wire, topic: str, sender: MakeSender) -> None:
-    # Invariant: what is sent within linger.ms travels as one batch.
+    # Invariant: records sent within linger.ms share one batch.
     patient = sender(**PATIENT)
     patient.send(topic, *[VALUE] * RECORDS)
     patient.finish()
@@ -46,17 +44,17 @@ def test_no_linger_sends_a_lone_record_at_once(wire: Wire, topic: str, sender: M
     assert len(batches(wire, topic)) == 5
 
 
-def test_a_record_over_the_clients_message_max_bytes_is_refused_before_it_is_sent(
+def test_a_record_over_message_max_bytes_is_rejected_before_it_is_sent(
     topic: str, sender: MakeSender
 ) -> None:
-    # Invariant: the client's limit holds where the application can see it.
+    # Invariant: the client's limit is reported to the application.
     small = sender(**{"message.max.bytes": 2000})
     with pytest.raises(KafkaException) as raised:
         small.send(topic, b"x" * 3000)
     assert raised.value.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_a_record_over_the_topics_limit_is_refused_and_the_next_one_is_not(
+def test_a_record_over_the_topic_limit_is_rejected_and_the_next_is_accepted(
     make_topic: MakeTopic, sender: MakeSender
 ) -> None:
     # Invariant: max.message.bytes of the topic holds whatever the client allows.

@@ -1,4 +1,4 @@
-"""Consumers that are killed at the worst moment: lost, twice, or exactly once."""
+"""Consumers killed at the worst moment: at most once, at least once or exactly once."""
 
 import signal
 import subprocess

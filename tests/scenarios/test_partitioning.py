@@ -9,7 +9,9 @@ from support.wire.topics import MakeTopic
 JAVA = {b"a": 5, b"b": 6, b"kafka": 3, b"headrace": 6, b"": 2, b"0": 3, b"42": 3}
 
 
-def test_murmur2_puts_keys_where_java_puts_them(make_topic: MakeTopic, sender: MakeSender) -> None:
+def test_murmur2_chooses_the_same_partitions_as_java(
+    make_topic: MakeTopic, sender: MakeSender
+) -> None:
     # Invariant: a key has one partition, whichever client produces it.
     topic = make_topic(7)
     one = sender(partitioner="murmur2_random")

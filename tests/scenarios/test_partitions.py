@@ -9,10 +9,10 @@ from support.wire.topics import MakeTopic
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_fewer_or_as_many_partitions_are_refused(
+def test_the_partition_count_cannot_shrink_or_stay_the_same(
     admin: AdminClient, make_topic: MakeTopic, count: int
 ) -> None:
-    # Invariant: partitions are only ever added; a refused change changes nothing.
+    # Invariant: partitions are only ever added; a rejected change has no effect.
     topic = make_topic(3)
     with pytest.raises(KafkaException) as raised:
         admin.create_partitions([NewPartitions(topic, count)])[topic].result(DEADLINE_S)
@@ -23,7 +23,7 @@ def test_fewer_or_as_many_partitions_are_refused(
 def test_partitions_added_under_a_running_group_are_read_from_their_first_offset(
     admin: AdminClient, make_topic: MakeTopic, sender: MakeSender, reader: MakeReader
 ) -> None:
-    # Invariant: what was written before the group knew of the partitions is read too.
+    # Invariant: records written before the group knew of the partitions are read too.
     topic = make_topic(1)
     one = reader(**{"auto.offset.reset": "earliest", "heartbeat.interval.ms": 100})
     one.subscribe(topic)

@@ -22,7 +22,7 @@ def committed(consumer: Consumer, topic: str) -> int:
     return int(place.offset)
 
 
-def test_auto_commit_goes_on_where_the_last_consumer_closed(
+def test_auto_commit_resumes_where_the_last_consumer_closed(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
     # Invariant: with auto-commit, close() commits what poll() has returned.
@@ -61,7 +61,7 @@ def test_without_auto_commit_the_next_consumer_starts_again(
         one.close()
 
 
-def test_a_commit_by_hand_is_where_the_next_consumer_starts(
+def test_the_next_consumer_starts_at_a_manual_commit(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
     # Invariant: the committed offset is the next one to read.
@@ -88,7 +88,7 @@ def test_reset_earliest_reads_from_the_start(
     assert one.values == FIRST
 
 
-def test_reset_latest_reads_only_what_comes_later(
+def test_reset_latest_reads_only_later_records(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
     # Invariant: a group without a position starts at the end, and misses nothing from then on.
@@ -101,10 +101,10 @@ def test_reset_latest_reads_only_what_comes_later(
     assert one.values == SECOND
 
 
-def test_reset_error_tells_the_application(
+def test_reset_error_is_reported_to_the_application(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
-    # Invariant: nothing is read from a place that nobody chose.
+    # Invariant: the consumer never chooses an offset by itself.
     fill(sender, topic, FIRST)
     one = reader(**{"auto.offset.reset": "error"})
     one.subscribe(topic)
@@ -126,10 +126,10 @@ def test_a_position_outside_the_log_is_reset(
     assert one.values == expected
 
 
-def test_a_stored_position_is_committed_only_where_it_was_stored(
+def test_only_stored_positions_are_committed(
     topic: str, sender: MakeSender, reader: MakeReader
 ) -> None:
-    # Invariant: with enable.auto.offset.store=false the application says what is done.
+    # Invariant: with enable.auto.offset.store=false the application marks the processed records.
     fill(sender, topic, FIRST)
     stores = {"enable.auto.offset.store": False, "auto.commit.interval.ms": 50}
     one = reader(**FROM_START, **stores)

@@ -20,20 +20,20 @@ def retention(admin: AdminClient, topic: str) -> tuple[str, ConfigSource]:
     return entry.value, ConfigSource(entry.source)
 
 
-def test_a_week_is_the_default_and_minus_one_is_for_ever(
+def test_retention_defaults_to_a_week_and_minus_one_is_unlimited(
     admin: AdminClient, make_topic: MakeTopic
 ) -> None:
-    # Invariant: without a word about it a topic keeps a week.
+    # Invariant: a topic keeps records for a week by default.
     default = retention(admin, make_topic())
     assert default == (str(WEEK_MS), ConfigSource.DEFAULT_CONFIG)
     for_ever = retention(admin, make_topic(configs={"retention.ms": -1}))
     assert for_ever == ("-1", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-def test_records_go_after_a_week_unless_the_topic_keeps_them_for_ever(
+def test_records_expire_after_a_week_unless_retention_is_unlimited(
     make_topic: MakeTopic, sender: MakeSender, reader: MakeReader
 ) -> None:
-    # Invariant: older than a week goes, younger stays; -1 keeps whatever its age.
+    # Invariant: records older than a week expire; -1 keeps records of any age.
     now_ms = int(time.time() * 1000)
     for_ever, younger, older = make_topic(configs={"retention.ms": -1}), make_topic(), make_topic()
     one = sender()

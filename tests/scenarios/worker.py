@@ -1,9 +1,9 @@
-"""An application that copies a topic record by record, and may be made to die at the worst moment.
+"""An application that copies a topic record by record and can crash at the worst moment.
 
     python worker.py GUARANTEE BOOTSTRAP GROUP SOURCE TARGET CRASH_AT
 
 It ends after the record whose value is "last". It is a static member of its group, so that the
-one that comes after a crash is let in at once.
+one that starts after a crash joins immediately.
 """
 
 import os

@@ -11,7 +11,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def test_a_second_benchmark_is_refused_while_one_runs_and_welcome_afterwards() -> None:
+def test_a_second_benchmark_is_rejected_while_one_runs_and_accepted_afterwards() -> None:
     with artifacts.alone(), pytest.raises(artifacts.BusyError), artifacts.alone():
         pass
     with artifacts.alone():

@@ -1,4 +1,4 @@
-"""Runs alternate, warm-ups do not count, and what was prepared is finished."""
+"""Runs alternate, warm-ups do not count, and every prepared workload is finished."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from bench.workload import Contestant, Metric, Sample
 
 @dataclass
 class Scripted:
-    """A workload that only notes what is asked of it."""
+    """A workload that only records its calls."""
 
     warm_ups: int = 1
     fail_at: int = -1
@@ -71,7 +71,7 @@ def test_pairs_run_abba_after_both_are_warm(tmp_path: Path) -> None:
     assert len(result.first) == len(result.second) == 3
 
 
-def test_samples_stay_with_their_contestant_whoever_ran_first(tmp_path: Path) -> None:
+def test_samples_belong_to_their_contestant_in_any_order(tmp_path: Path) -> None:
     result = run(Scripted(warm_ups=0), tmp_path, 2)
     assert [sample["n"] for sample in result.first] == [3.0, 6.0]
     assert [sample["n"] for sample in result.second] == [4.0, 5.0]

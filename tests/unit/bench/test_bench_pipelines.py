@@ -1,4 +1,4 @@
-"""The pure parts of the pipelines' benchmark: turns, figures, orders, ages, the page's section."""
+"""The pipelines' benchmark: run order, figures, orders, ages, the page's section."""
 
 import json
 import os
@@ -48,12 +48,12 @@ def sample_results(*, ours: float = 2e6, tuned: float = 1e6) -> Results:
     return Results(MACHINE, "2026-01-01", ("headrace", "connector"), SETTINGS, workloads)
 
 
-def test_no_side_always_follows_the_same_one() -> None:
+def test_no_contestant_always_follows_the_same_one() -> None:
     assert order(0) == SIDES
     assert order(1) == SIDES[::-1]
 
 
-def test_warm_ups_run_and_are_not_kept() -> None:
+def test_warm_ups_run_and_are_not_counted() -> None:
     ran: list[str] = []
 
     def run(side: str) -> Sample:
@@ -66,7 +66,7 @@ def test_warm_ups_run_and_are_not_kept() -> None:
     assert min(sample.rate for kept in samples.values() for sample in kept) == 5.0
 
 
-def test_both_sessions_have_run_as_often_when_the_rounds_begin() -> None:
+def test_both_sessions_have_run_equally_often_before_the_rounds() -> None:
     ran: list[str] = []
 
     def run(side: str) -> Sample:
@@ -77,7 +77,7 @@ def test_both_sessions_have_run_as_often_when_the_rounds_begin() -> None:
     assert ran.count("headrace") == len(ran) / 2
 
 
-def test_the_tuned_connector_is_what_the_goal_is_about() -> None:
+def test_the_goal_compares_with_the_tuned_connector() -> None:
     tuned, defaults, cpu = sample_results().workloads[0].figures
     assert tuned.metric.goal == Goal("ratio", 1.2)
     assert tuned.met is True
@@ -118,14 +118,14 @@ def test_the_age_of_a_row_is_its_commits_time_minus_the_time_it_was_sent(tmp_pat
     assert ages_ms(tmp_path, since_ms=2000) == [1000.0, 500.0]
 
 
-def test_the_section_names_what_is_missed() -> None:
+def test_the_section_names_missed_goals() -> None:
     missed = section(sample_results(ours=1e6), data_name="data.json", notes="A busy day.")
     assert "missed: Topic to noop: batch, tuned" in missed
     assert "A busy day." in missed
     assert "Goals met: 2 of 2" in section(sample_results(), data_name="data.json")
 
 
-def test_the_page_keeps_the_part_that_is_not_measured_anew(tmp_path: Path) -> None:
+def test_the_page_keeps_the_sections_that_are_not_measured_again(tmp_path: Path) -> None:
     rate = Figure(Metric("rate", "rate", "msg/s", "higher"), (2.0,), (1.0,))
     brokers = Results(
         MACHINE,
@@ -146,7 +146,7 @@ def test_the_page_keeps_the_part_that_is_not_measured_anew(tmp_path: Path) -> No
     assert (tmp_path / PAGE).read_text() == both
 
 
-def test_figures_without_a_peer_come_back_from_json(tmp_path: Path) -> None:
+def test_figures_without_a_peer_round_trip_through_json(tmp_path: Path) -> None:
     results.save(sample_results(), tmp_path / "results.json")
     assert results.load(tmp_path / "results.json") == sample_results()
 

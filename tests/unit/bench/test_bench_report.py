@@ -1,4 +1,4 @@
-"""Results survive JSON, goals are judged by the median, page and chart say what was found."""
+"""Results survive JSON, goals are judged by the median, page and chart show the results."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -31,7 +31,7 @@ def sample_results() -> Results:
     return Results(MACHINE, "2026-01-01", ("headrace", "kafka"), {"pairs": 3}, (workload,))
 
 
-def test_results_come_back_from_json_as_they_were(tmp_path: Path) -> None:
+def test_results_round_trip_through_json(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.json"
     results.save(sample_results(), path)
     assert results.load(path) == sample_results()
@@ -65,7 +65,7 @@ def test_runs_made_differently_do_not_share_a_table() -> None:
         ({"pairs": 7, "scale": 1.0}, ("headrace", "kafka")),  # most workloads are missing
     ],
 )
-def test_what_would_mislead_is_not_published(
+def test_misleading_results_are_not_published(
     settings: dict[str, float], contestants: tuple[str, str]
 ) -> None:
     run = replace(sample_results(), settings=settings, contestants=contestants)
@@ -110,7 +110,7 @@ def test_the_page_counts_the_goals_and_names_the_missed_ones() -> None:
     assert "- missed: Produce <100 B>: first answer" in page
 
 
-def test_what_people_wrote_about_a_publication_outlives_the_next_one(tmp_path: Path) -> None:
+def test_hand_written_notes_survive_the_next_publication(tmp_path: Path) -> None:
     (tmp_path / NOTES).write_text("Measured on a quiet evening.\n")
     for _ in range(2):
         publish(tmp_path, brokers=sample_results())
@@ -134,7 +134,7 @@ def test_the_chart_is_well_formed_and_has_a_bar_for_each_headline() -> None:
         (0.25, "0.25"),
     ],
 )
-def test_numbers_keep_three_digits_that_count(value: float, text: str) -> None:
+def test_numbers_keep_three_significant_digits(value: float, text: str) -> None:
     assert number(value) == text
 
 

@@ -1,10 +1,10 @@
-"""Ratios are taken within a pair, and a spread names the samples it came from."""
+"""Ratios are computed within a pair, and a spread names its samples."""
 
 import pytest
 from bench.stats import pair_ratios, spread
 
 
-def test_one_slow_moment_that_hits_a_whole_pair_leaves_its_ratio_alone() -> None:
+def test_a_slow_moment_during_a_whole_pair_does_not_change_its_ratio() -> None:
     assert pair_ratios([100.0, 10.0, 100.0], [50.0, 5.0, 50.0]) == [2.0, 2.0, 2.0]
 
 
@@ -29,6 +29,6 @@ def test_one_sample_is_its_own_spread() -> None:
     assert (found.low, found.median, found.high, found.interquartile_share) == (3.0, 3.0, 3.0, 0.0)
 
 
-def test_no_samples_are_no_spread() -> None:
+def test_no_samples_have_no_spread() -> None:
     with pytest.raises(ValueError, match="at least one"):
         spread([])

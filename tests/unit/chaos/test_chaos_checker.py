@@ -1,4 +1,4 @@
-"""The checker finds what is wrong with a history, by name, and nothing in one that is right.
+"""The checker names each violation in a history and accepts a correct one.
 
 Each bad history is the good one with one thing changed: a checker that never fails proves nothing.
 """
@@ -168,7 +168,7 @@ def backwards_between_polls(history: History) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_a_bad_history_is_found_out(change: Change, names: set[str]) -> None:
+def test_a_bad_history_is_reported(change: Change, names: set[str]) -> None:
     history = good()
     change(history)
     verdict = check(history)
@@ -185,7 +185,7 @@ def test_a_good_history_passes() -> None:
     assert (verdict.bad, verdict.normal, verdict.passed) == ({}, {}, True)
 
 
-def test_an_answer_that_never_came_binds_nobody() -> None:
+def test_a_missing_response_allows_either_outcome() -> None:
     for final in (good().final, {0: [r for r in good().final[0] if r.value != "a:1"]}):
         history = good()
         history.sends[4] = replace(history.sends[4], outcome="unknown", offset=-1)
@@ -194,7 +194,7 @@ def test_an_answer_that_never_came_binds_nobody() -> None:
         assert check(history).passed
 
 
-def test_a_transaction_of_unknown_end_is_there_or_not() -> None:
+def test_a_transaction_with_an_unknown_outcome_is_complete_or_absent() -> None:
     for gone in ((), ("t:0", "t:1")):
         history = good()
         history.transactions[0] = Transaction("t/1", "t", "unknown", 3.0, 9.0)
@@ -213,7 +213,7 @@ def test_a_transaction_of_unknown_end_is_there_or_not() -> None:
         ("polls", "nothing was read"),
     ],
 )
-def test_a_run_that_shows_nothing_is_invalid_and_not_passed(clear: str, reason: str) -> None:
+def test_a_run_without_evidence_is_invalid_and_does_not_pass(clear: str, reason: str) -> None:
     history = good()
     getattr(history, clear).clear()
     verdict = check(history)
@@ -221,7 +221,7 @@ def test_a_run_that_shows_nothing_is_invalid_and_not_passed(clear: str, reason: 
     assert not verdict.passed
 
 
-def test_what_is_normal_in_kafka_is_counted_and_not_bad() -> None:
+def test_normal_anomalies_of_kafka_are_counted_and_not_bad() -> None:
     history = good()
     history.looks.append(Look("looker", 0, 7.0, 6))
     history.polls += [
@@ -238,7 +238,7 @@ def test_what_is_normal_in_kafka_is_counted_and_not_bad() -> None:
     assert verdict.passed
 
 
-def test_transactions_that_cross_are_normal() -> None:
+def test_interleaved_transactions_are_normal() -> None:
     history = good()
     history.transactions += [
         Transaction("u/1", "u", "committed", 5.0, 6.0),

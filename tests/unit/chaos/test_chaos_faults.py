@@ -10,7 +10,7 @@ def test_a_seed_gives_the_same_plan_and_another_seed_another() -> None:
     assert plan(7, 300, EVERYTHING, 8) != plan(8, 300, EVERYTHING, 8)
 
 
-def test_every_kind_comes_before_any_comes_twice() -> None:
+def test_every_kind_of_fault_occurs_before_any_repeats() -> None:
     planned = [fault.kind for fault in plan(3, 600, EVERYTHING, 8)]
     assert set(planned[: len(EVERYTHING)]) == set(EVERYTHING) == set(LASTS_S)
 
@@ -22,7 +22,7 @@ def test_a_plan_fits_into_its_time_and_is_never_empty() -> None:
         assert plan(seed, 0.1, EVERYTHING, 8)
 
 
-def test_what_cannot_be_done_here_is_not_planned() -> None:
+def test_unsupported_faults_are_not_planned() -> None:
     possible = kinds(network=False, zookeeper=False, mounts=False)
     assert possible
     assert not set(possible) & {*NETWORK, *ON_ZOOKEEPER, *DISKS}

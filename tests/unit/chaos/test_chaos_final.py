@@ -1,4 +1,4 @@
-"""The last look of a run reads everything that was committed, or says that it did not."""
+"""The final read of a run returns everything committed, or reports that it did not."""
 
 from chaos.clients import PARTITIONS, TOPIC
 from chaos.final import read_all
@@ -14,7 +14,7 @@ DEADLINE_S = 30.0
 
 
 def leave_open(bootstrap: str, timeout_ms: int) -> Producer:
-    """A transaction in every partition that nobody ends, with a record of another behind it."""
+    """Leaves a transaction open in every partition, followed by another producer's record."""
     settings = {"bootstrap.servers": bootstrap, "transactional.id": "left"}
     left = Producer(settings | {"transaction.timeout.ms": timeout_ms})
     left.init_transactions(DEADLINE_S)
@@ -29,8 +29,8 @@ def leave_open(bootstrap: str, timeout_ms: int) -> Producer:
     return left
 
 
-def test_what_lies_behind_a_transaction_that_was_left_open_is_read() -> None:
-    # As in seed 40021, where it was taken for lost.
+def test_records_after_an_abandoned_transaction_are_read() -> None:
+    # The record after the open transaction must not count as lost.
     with Broker(settings=SETTINGS) as broker:
         left = leave_open(broker.bootstrap_servers, timeout_ms=1000)
         found, complete = read_all(broker.bootstrap_servers, DEADLINE_S)
@@ -40,7 +40,7 @@ def test_what_lies_behind_a_transaction_that_was_left_open_is_read() -> None:
     assert values == {index: [f"behind {index}"] for index in range(PARTITIONS)}
 
 
-def test_a_transaction_that_stays_open_is_no_end() -> None:
+def test_a_transaction_that_stays_open_is_not_the_end_of_the_log() -> None:
     with Broker(settings=SETTINGS) as broker:
         left = leave_open(broker.bootstrap_servers, timeout_ms=600_000)
         _, complete = read_all(broker.bootstrap_servers, 1.0)

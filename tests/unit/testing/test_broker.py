@@ -33,7 +33,7 @@ def refuses(port: int) -> bool:
     return False
 
 
-def test_it_serves_inside_the_block_and_is_gone_after_it() -> None:
+def test_the_broker_serves_inside_the_block_and_stops_after_it() -> None:
     with headrace.testing.Broker() as broker:
         assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
         assert answers(broker)
@@ -43,7 +43,7 @@ def test_it_serves_inside_the_block_and_is_gone_after_it() -> None:
     assert not data.exists()
 
 
-def test_async_with_does_the_same() -> None:
+def test_async_with_starts_and_stops_the_broker() -> None:
     async def main() -> Path:
         async with headrace.testing.Broker() as broker:
             assert await asyncio.to_thread(answers, broker)
@@ -52,7 +52,7 @@ def test_async_with_does_the_same() -> None:
     assert not asyncio.run(main()).exists()
 
 
-def test_two_brokers_in_one_process_are_apart() -> None:
+def test_two_brokers_in_one_process_are_independent() -> None:
     with headrace.testing.Broker() as one, headrace.testing.Broker() as two:
         assert one.port != two.port
         assert one.data != two.data
@@ -87,7 +87,7 @@ def test_stop_leaves_the_clean_shutdown_marker_and_kill_does_not(tmp_path: Path)
     broker.close()
 
 
-def test_what_keeps_it_from_starting_is_raised_to_the_caller() -> None:
+def test_a_startup_error_is_raised_to_the_caller() -> None:
     with pytest.raises(InvalidSetting, match=r"num\.partitions"):
         headrace.testing.Broker(settings={"num.partitions": "none"}).__enter__()
 
@@ -106,14 +106,14 @@ def test_a_broker_that_was_never_started_has_no_address() -> None:
         _ = headrace.testing.Broker().bootstrap_servers
 
 
-def test_stopping_twice_is_stopping_once() -> None:
+def test_stopping_twice_is_allowed() -> None:
     with headrace.testing.Broker() as broker:
         broker.stop()
         broker.stop()
         broker.kill()
 
 
-def test_one_that_loses_its_last_disk_ends_says_why_and_can_be_started_again() -> None:
+def test_a_broker_that_loses_its_last_disk_stops_with_a_reason_and_can_restart() -> None:
     with headrace.testing.Broker(settings={"broker.id": "7"}) as broker:
         broker.headrace.produce("orders", b"kept")
         node = broker.node
@@ -131,7 +131,7 @@ def test_one_that_loses_its_last_disk_ends_says_why_and_can_be_started_again() -
         assert [record.value for record in broker.headrace.consume("orders", count=1)] == [b"kept"]
 
 
-def test_one_that_has_ended_by_itself_is_closed_without_a_complaint() -> None:
+def test_closing_a_broker_that_stopped_by_itself_does_not_raise() -> None:
     with headrace.testing.Broker(clock=VirtualClock()) as broker:
         node = broker.node
         assert node is not None

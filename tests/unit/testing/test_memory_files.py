@@ -1,4 +1,4 @@
-"""The twin of the disk: what survives a crash is what was synced, and it can be made to fail."""
+"""The memory disk: only synced data survives a crash, and faults can be injected."""
 
 import errno
 from random import Random
@@ -34,7 +34,7 @@ def test_unsynced_bytes_and_names_are_lost() -> None:
     assert read_file(fs.after_kill(), "d/kept") == b"synced and not"
 
 
-def test_removals_and_renames_come_back_unless_the_directory_is_synced() -> None:
+def test_removals_and_renames_are_undone_unless_the_directory_is_synced() -> None:
     fs = MemoryFileSystem()
     for name in ("a", "b"):
         write_file(fs, name, name.encode(), sync=True)
@@ -80,7 +80,7 @@ def test_replace_file_leaves_the_old_or_the_new_at_every_crash() -> None:
     assert outcomes == {b"old", b"new!"}
 
 
-def test_nothing_works_after_the_power_is_gone() -> None:
+def test_every_operation_fails_after_power_loss() -> None:
     fs = MemoryFileSystem()
     fs.power_fails_at = 1
     with pytest.raises(PowerLoss):
@@ -89,7 +89,7 @@ def test_nothing_works_after_the_power_is_gone() -> None:
         fs.list_dir("")
 
 
-def test_faults_strike_once_or_last() -> None:
+def test_faults_happen_once_or_persist() -> None:
     fs = MemoryFileSystem()
     fd = fs.open("f", create=True)
     fs.fault_at, fs.fault_errno = fs.operations + 1, errno.EIO
@@ -103,7 +103,7 @@ def test_faults_strike_once_or_last() -> None:
             fs.pwrite(fd, b"x", 0)
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_a_full_disk_writes_as_much_as_fits() -> None:
     fs = MemoryFileSystem(capacity_bytes=10)
     fd = fs.open("f", create=True)
     assert fs.pwrite(fd, b"x" * 8, 0) == 8
@@ -114,7 +114,7 @@ def test_a_full_disk_takes_what_fits() -> None:
 
 
 @pytest.mark.parametrize("real", [False, True])
-def test_the_twin_behaves_like_the_real_one(real: bool, tmp_path: object) -> None:
+def test_the_memory_disk_behaves_like_the_real_one(real: bool, tmp_path: object) -> None:
     fs = RealFileSystem() if real else MemoryFileSystem()
     root = str(tmp_path) if real else "root"
     make_directories(fs, f"{root}/a/b")

@@ -1,4 +1,4 @@
-"""Connections between the brokers of a test's cluster carry bytes, whoever receives them."""
+"""Connections between the brokers of a test's cluster carry bytes to either kind of protocol."""
 
 import asyncio
 from collections.abc import Callable
@@ -60,10 +60,10 @@ async def hear(links: NetworkLinks, factory: "Callable[[], Plain | Buffered]") -
 
 
 @pytest.mark.parametrize("factory", [Plain, Buffered])
-def test_both_kinds_of_protocol_receive_what_is_sent(
+def test_both_kinds_of_protocol_receive_the_sent_bytes(
     factory: "Callable[[], Plain | Buffered]",
 ) -> None:
-    # The watch for crashed brokers has a plain one, the client a buffered one.
+    # The probe for crashed brokers has a plain protocol, the client a buffered one.
     links = NetworkLinks()
     with asyncio.Runner(loop_factory=links.loops(HERE)) as runner:
         assert runner.run(hear(links, factory)) == SAID

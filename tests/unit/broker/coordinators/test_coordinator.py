@@ -1,4 +1,4 @@
-"""The shell of coordinators on a real broker: turns, commits, loading, failures, restarts."""
+"""Coordinators on a real broker: appends, commits, loading, failures, restarts."""
 
 import asyncio
 import errno
@@ -96,7 +96,7 @@ async def patiently(ask: Callable[[], int]) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> int:
-    """Returns after how many turns of the loop it is true; `run` has the deadline."""
+    """Returns the number of loop iterations until it is true; `run` has the deadline."""
     turns = 0
     while not condition():
         turns += 1
@@ -135,7 +135,7 @@ async def code_of(asked: Awaitable[object]) -> ErrorCode:
 
 
 def other_than(name: str) -> str:
-    """A name that lives in another partition."""
+    """A name that belongs to another partition."""
     return next(
         other
         for other in "bcdefghijk"
@@ -143,10 +143,10 @@ def other_than(name: str) -> str:
     )
 
 
-# --- turns --------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------
 
 
-def test_without_its_topic_a_coordinator_is_not_available(tmp_path: Path) -> None:
+def test_a_coordinator_without_its_topic_is_not_available(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             assert await code_of(node.add("a")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -155,7 +155,7 @@ def test_without_its_topic_a_coordinator_is_not_available(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_callers_that_need_the_topic_at_once_share_its_creation(tmp_path: Path) -> None:
+def test_concurrent_callers_share_the_topic_creation(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await asyncio.gather(*(node.counters.ensure_topic() for _ in range(5)))
@@ -165,7 +165,7 @@ def test_callers_that_need_the_topic_at_once_share_its_creation(tmp_path: Path) 
     run(scenario)
 
 
-def test_a_turn_is_one_batch_and_is_replayed_before_its_answer(tmp_path: Path) -> None:
+def test_a_result_is_one_batch_and_is_replayed_before_its_response(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -182,7 +182,7 @@ def test_a_turn_is_one_batch_and_is_replayed_before_its_answer(tmp_path: Path) -
     run(scenario)
 
 
-def test_an_answer_that_is_there_comes_without_a_future(tmp_path: Path) -> None:
+def test_an_immediate_response_needs_no_future(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -194,7 +194,7 @@ def test_an_answer_that_is_there_comes_without_a_future(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_effects_are_performed_after_their_turn(tmp_path: Path) -> None:
+def test_effects_run_after_their_records_are_appended(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -204,7 +204,7 @@ def test_effects_are_performed_after_their_turn(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_deferred_answer_comes_with_a_later_turn(tmp_path: Path) -> None:
+def test_a_deferred_response_is_completed_by_a_later_result(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -217,7 +217,7 @@ def test_a_deferred_answer_comes_with_a_later_turn(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_shard_learns_that_a_caller_has_gone(tmp_path: Path) -> None:
+def test_a_shard_is_notified_when_a_caller_disconnects(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -231,7 +231,7 @@ def test_a_shard_learns_that_a_caller_has_gone(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_bug_in_a_request_is_that_requests_alone(
+def test_a_bug_in_a_request_fails_only_that_request(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -246,7 +246,7 @@ def test_a_bug_in_a_request_is_that_requests_alone(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_timers_are_turns(tmp_path: Path) -> None:
+def test_a_timer_can_append_records(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -268,7 +268,7 @@ def test_timers_are_turns(tmp_path: Path) -> None:
         (LogDirFailed("gone"), ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_a_turn_that_cannot_be_appended_has_not_happened(
+def test_a_result_that_cannot_be_appended_changes_nothing(
     tmp_path: Path, failure: Exception, code: ErrorCode
 ) -> None:
     async def scenario() -> None:
@@ -289,7 +289,7 @@ def test_a_turn_that_cannot_be_appended_has_not_happened(
     run(scenario)
 
 
-def test_a_turn_that_is_too_large_fails_whole(tmp_path: Path) -> None:
+def test_an_oversized_result_fails_completely(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path, {"message.max.bytes": "2000"}) as node:
             await node.counters.ensure_topic()
@@ -325,7 +325,7 @@ def test_a_shard_that_fails_to_replay_is_loaded_again(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_log_that_cannot_be_replayed_leaves_its_keys_without_a_coordinator(
+def test_a_log_that_cannot_be_replayed_makes_its_coordinator_unavailable(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -344,10 +344,10 @@ def test_a_log_that_cannot_be_replayed_leaves_its_keys_without_a_coordinator(
     assert "did not load" in caplog.text
 
 
-def test_a_load_that_the_machine_was_short_of_something_for_is_tried_again(
+def test_a_load_that_failed_for_lack_of_resources_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By itself: sessions and transactions time out though nobody asks."""
+    """The retry needs no request: sessions and transactions must time out."""
 
     async def scenario() -> None:
         async with started(tmp_path) as node:
@@ -374,7 +374,7 @@ def test_a_load_that_the_machine_was_short_of_something_for_is_tried_again(
     run(scenario)
 
 
-def test_a_timer_whose_turn_was_not_written_is_tried_again(tmp_path: Path) -> None:
+def test_a_timer_whose_records_were_not_written_is_retried(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -390,7 +390,7 @@ def test_a_timer_whose_turn_was_not_written_is_tried_again(tmp_path: Path) -> No
     run(scenario)
 
 
-def test_a_timer_that_broke_its_shard_is_forgotten_with_it(tmp_path: Path) -> None:
+def test_a_timer_that_failed_its_shard_is_dropped_with_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         poison = {"tick"}
         async with started(tmp_path, poison=poison) as node:
@@ -406,7 +406,7 @@ def test_a_timer_that_broke_its_shard_is_forgotten_with_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
-def test_records_are_compressed_if_somebody_wants_it(tmp_path: Path, codec: Codec) -> None:
+def test_records_are_compressed_if_configured(tmp_path: Path, codec: Codec) -> None:
     async def scenario() -> None:
         producer = ProducerIdentity(4, 1)
         for value in (1, 2):
@@ -464,12 +464,12 @@ async def held(data: Path) -> AsyncIterator[tuple[Node, HeldOffload]]:
             await asyncio.sleep(0)
 
 
-def test_an_answer_waits_for_the_flush_that_its_records_were_promised(tmp_path: Path) -> None:
+def test_a_response_waits_for_the_flush_of_its_records(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with held(tmp_path) as (node, offload):
             waiting = node.counters.run("a", lambda shard, _: shard.wait("a"))
             added = node.counters.run("a", lambda shard, _: shard.add("a"))
-            # Also who changes nothing waits: the answer rests on what is not committed.
+            # A read waits too: its response depends on uncommitted records.
             asked = node.counters.run("a", lambda shard, _: CoordinatorResult(shard.counters["a"]))
             await asyncio.sleep(0.01)
             assert not (waiting.done() or added.done() or asked.done() or node.rang)
@@ -480,7 +480,7 @@ def test_an_answer_waits_for_the_flush_that_its_records_were_promised(tmp_path: 
     run(scenario)
 
 
-def test_turns_that_wait_for_one_flush_are_answered_in_order(tmp_path: Path) -> None:
+def test_results_that_wait_for_one_flush_are_answered_in_order(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with held(tmp_path) as (node, offload):
             answers: list[int] = []
@@ -495,7 +495,7 @@ def test_turns_that_wait_for_one_flush_are_answered_in_order(tmp_path: Path) -> 
     run(scenario)
 
 
-def test_records_whose_flush_failed_are_not_answered_and_not_believed(tmp_path: Path) -> None:
+def test_records_whose_flush_failed_are_not_acknowledged_or_applied(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with held(tmp_path) as (node, offload):
             added = node.counters.run("a", lambda shard, _: shard.add("a"))
@@ -509,7 +509,7 @@ def test_records_whose_flush_failed_are_not_answered_and_not_believed(tmp_path: 
 # --- loading ------------------------------------------------------------------------------------
 
 
-def test_a_restarted_broker_has_what_was_committed(tmp_path: Path) -> None:
+def test_a_restarted_broker_has_the_committed_state(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -524,7 +524,7 @@ def test_a_restarted_broker_has_what_was_committed(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_shards_load_by_themselves_after_a_start(tmp_path: Path) -> None:
+def test_shards_load_after_a_start_without_a_request(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -536,7 +536,7 @@ def test_shards_load_by_themselves_after_a_start(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_loading_shard_says_so_and_the_loop_serves_others(tmp_path: Path) -> None:
+def test_a_loading_shard_is_reported_and_the_loop_serves_other_requests(tmp_path: Path) -> None:
     count = RECORDS_PER_SLICE * 5
 
     async def scenario() -> None:
@@ -558,7 +558,7 @@ def test_a_loading_shard_says_so_and_the_loop_serves_others(tmp_path: Path) -> N
     run(scenario)
 
 
-def test_what_is_in_a_transaction_counts_when_its_marker_says_so(tmp_path: Path) -> None:
+def test_transactional_records_apply_when_their_marker_commits_them(tmp_path: Path) -> None:
     async def scenario() -> None:
         kept, dropped, still_open = (
             ProducerIdentity(1, 0),
@@ -607,7 +607,7 @@ def test_a_record_of_an_unknown_type_is_skipped(
     assert "skipped a record of unknown type" in caplog.text
 
 
-# --- life ---------------------------------------------------------------------------------------
+# --- lifecycle ----------------------------------------------------------------------------------
 
 
 def test_deleting_the_topic_unloads_its_shards(tmp_path: Path) -> None:
@@ -627,7 +627,7 @@ def test_deleting_the_topic_unloads_its_shards(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_shards_are_told_which_topics_have_changed(tmp_path: Path) -> None:
+def test_shards_are_notified_of_changed_topics(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
@@ -643,7 +643,7 @@ def test_shards_are_told_which_topics_have_changed(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_stop_answers_everyone_who_waits_for_another_client(tmp_path: Path) -> None:
+def test_a_stop_answers_all_requests_that_wait_for_other_clients(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()

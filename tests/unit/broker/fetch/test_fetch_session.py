@@ -1,4 +1,4 @@
-"""Fetch sessions follow KIP-227: what is remembered, sent and refused."""
+"""Fetch sessions follow KIP-227."""
 
 from random import Random
 
@@ -56,7 +56,7 @@ def test_a_session_remembers_its_partitions() -> None:
     assert [(each.partition, each.fetch_offset) for each in again.wanted] == [(1, 5)]
 
 
-def test_wrong_ids_and_epochs_are_refused() -> None:
+def test_wrong_ids_and_epochs_are_rejected() -> None:
     cache = sessions()
     plan = opened(cache, wanted(0))
     assert begin(cache, plan.session_id + 1, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -106,7 +106,7 @@ def test_an_incremental_response_has_only_changed_partitions() -> None:
     assert not news(high_watermark=4)
 
 
-def test_a_partition_with_records_goes_to_the_end_of_the_line() -> None:
+def test_a_partition_with_records_moves_to_the_end_of_the_order() -> None:
     plan = opened(sessions(), wanted(0), wanted(1))
     assert plan.session is not None
     plan.session.news(

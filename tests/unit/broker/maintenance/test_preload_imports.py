@@ -1,4 +1,4 @@
-"""What a started broker imports by itself."""
+"""Modules that a broker imports after its start."""
 
 import asyncio
 import subprocess
@@ -42,7 +42,7 @@ def test_a_broker_starts_without_its_coordinators_and_imports_them_later(
     assert later == len(MODULES)
 
 
-def test_modules_are_imported_one_a_turn_until_it_is_over(
+def test_modules_are_imported_one_per_loop_iteration_until_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     imported: list[str] = []
@@ -63,4 +63,4 @@ def test_modules_are_imported_one_a_turn_until_it_is_over(
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
-    assert imported == ["a_1", "a_2"]  # what is there already is left alone
+    assert imported == ["a_1", "a_2"]  # imported modules are skipped

@@ -14,7 +14,7 @@ from headrace.storage.errors import DiskFull
 TRIES = 5
 
 
-def test_a_full_disk_is_logged_once_and_so_is_the_space_after_it(
+def test_a_full_disk_and_the_later_free_space_are_each_logged_once(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     caplog.set_level(logging.INFO)

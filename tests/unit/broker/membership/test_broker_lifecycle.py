@@ -1,4 +1,4 @@
-"""A member that stands for election, and what may go wrong before it decides anything."""
+"""A candidate controller, and failures before its first decision."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ class TroubledStore(EmbeddedStore):
     def __init__(self, cluster: EmbeddedCluster, *, elections_lost: int = 0) -> None:
         super().__init__(cluster)
         self.elected_at: list[float] = []
-        self.looks_fail = 0  # so many of the next
+        self.looks_fail = 0  # number of the next reads that fail
         self._elections_lost = elections_lost
 
     async def elect(
@@ -117,7 +117,7 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
 
 
-def test_an_election_that_is_lost_before_the_term_begins_is_not_a_failure(
+def test_an_election_lost_before_the_term_starts_is_not_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # The session ends at the moment of the first decision.
@@ -134,7 +134,7 @@ def test_an_election_that_is_lost_before_the_term_begins_is_not_a_failure(
     assert any("lost the controller election" in each for each in caplog.messages)
 
 
-def test_a_member_that_fails_again_and_again_stands_for_election_more_and_more_slowly(
+def test_a_member_that_keeps_failing_backs_off_from_elections(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Every attempt is an election that notifies all members, and loads all metadata."""

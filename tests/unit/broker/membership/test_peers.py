@@ -1,4 +1,4 @@
-"""Connections between brokers belong to one life of the peer."""
+"""Connections between brokers belong to one incarnation of the peer."""
 
 import asyncio
 from contextlib import suppress
@@ -23,7 +23,7 @@ QUICK_S = 3.0
 
 
 class SilentPeer:
-    """Accepts and never answers, as a machine that has lost its power does not."""
+    """Accepts and never responds, like a machine without power."""
 
     def __init__(self) -> None:
         self.life: bytes | None = b"first"
@@ -53,7 +53,7 @@ class SilentPeer:
         self.ended.set()
 
 
-def test_who_waits_for_an_earlier_life_is_told_when_the_next_one_is_known() -> None:
+def test_requests_to_an_earlier_incarnation_fail_when_the_next_one_is_known() -> None:
     async def test() -> None:
         async with SilentPeer() as peer:
             lost: list[int] = []
@@ -78,12 +78,12 @@ def test_who_waits_for_an_earlier_life_is_told_when_the_next_one_is_known() -> N
     run(test())
 
 
-def test_a_new_request_does_not_go_to_an_earlier_life() -> None:
+def test_a_new_request_does_not_go_to_an_earlier_incarnation() -> None:
     async def test() -> None:
         async with SilentPeer() as peer:
             peers = Peers(1, lambda _id: peer.address, lambda _id: peer.life)
             before = await peers.connection(PEER, REPLICATION)
-            peer.life = None  # gone for a while: nobody knows of another life
+            peer.life = None  # gone for a while: no new incarnation is known
             assert await peers.connection(PEER, REPLICATION) is before
             peer.life = b"second"
             assert await peers.connection(PEER, REPLICATION) is not before
@@ -92,8 +92,8 @@ def test_a_new_request_does_not_go_to_an_earlier_life() -> None:
     run(test())
 
 
-def test_a_follower_does_not_wait_for_a_leader_that_has_lost_its_power() -> None:
-    """Its socket would say nothing for `replica.socket.timeout.ms`, which is half a minute."""
+def test_a_follower_does_not_wait_for_a_leader_without_power() -> None:
+    """The socket would stay silent for `replica.socket.timeout.ms`, half a minute."""
     with Simulation(seed=3) as simulation:
         cluster = SimulatedCluster(simulation, 3)
         cluster.start()

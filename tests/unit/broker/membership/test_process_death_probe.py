@@ -1,4 +1,4 @@
-"""Only a refused connection means a crash: who accepts lives, who is silent may."""
+"""Only a refused connection means a crash: a broker that accepts is alive, a silent one may be."""
 
 import asyncio
 import socket
@@ -17,19 +17,19 @@ def never() -> bool:
     return False
 
 
-def test_where_nobody_listens_the_process_has_ended() -> None:
+def test_a_port_without_a_listener_means_the_process_has_ended() -> None:
     assert asyncio.run(has_crashed(Address("127.0.0.1", free_port()), never))
 
 
-def test_a_name_with_several_addresses_counts_only_if_all_refuse() -> None:
+def test_a_host_with_several_addresses_has_crashed_only_if_all_refuse() -> None:
     assert asyncio.run(has_crashed(Address("localhost", free_port()), never))
 
 
-def test_a_broker_that_was_heard_of_meanwhile_has_not_crashed() -> None:
+def test_a_broker_that_responded_meanwhile_has_not_crashed() -> None:
     assert not asyncio.run(has_crashed(Address("127.0.0.1", free_port()), lambda: True))
 
 
-def test_who_accepts_and_stays_lives() -> None:
+def test_a_broker_that_accepts_and_stays_connected_is_alive() -> None:
     async def test() -> bool:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
@@ -40,7 +40,7 @@ def test_who_accepts_and_stays_lives() -> None:
     assert not asyncio.run(test())
 
 
-def test_who_accepts_for_an_instant_and_then_refuses_has_crashed() -> None:
+def test_a_broker_that_accepts_briefly_and_then_refuses_has_crashed() -> None:
     async def test() -> bool:
         accepted = asyncio.Event()
 
@@ -61,7 +61,7 @@ def test_who_accepts_for_an_instant_and_then_refuses_has_crashed() -> None:
     assert asyncio.run(test())
 
 
-def test_who_does_not_answer_is_only_silent() -> None:
+def test_a_broker_that_does_not_respond_is_only_silent() -> None:
     # A full backlog: the kernel drops what comes.
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Producer ids: never twice, and the next block comes before the last one is used up."""
+"""Producer ids are unique, and the next block arrives before the last one is used up."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ def ids_of(controller: Controller) -> ProducerIds:
     return ProducerIds(controller)  # type: ignore[arg-type]
 
 
-def test_the_next_block_is_there_before_the_last_one_is_used_up() -> None:
+def test_the_next_block_is_requested_before_the_last_one_is_used_up() -> None:
     async def test() -> None:
         controller = Controller()
         ids = ids_of(controller)
@@ -52,7 +52,7 @@ def test_the_next_block_is_there_before_the_last_one_is_used_up() -> None:
     asyncio.run(test())
 
 
-def test_who_has_a_block_needs_nobody_and_who_has_none_is_told() -> None:
+def test_ids_come_from_the_local_block_and_without_one_the_request_fails() -> None:
     async def test() -> None:
         controller = Controller()
         ids = ids_of(controller)

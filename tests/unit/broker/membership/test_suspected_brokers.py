@@ -1,4 +1,4 @@
-"""A suspicion ends when it is known to be false, when it is known to be true, or soon."""
+"""A suspicion ends when it is refuted or confirmed, or after a short time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ def answer(crashed: bool) -> Callable[[], Awaitable[bool]]:
     return look
 
 
-def test_a_broker_that_lives_is_cleared_at_once() -> None:
+def test_a_live_broker_is_cleared_immediately() -> None:
     async def test() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=False))
@@ -25,7 +25,7 @@ def test_a_broker_that_lives_is_cleared_at_once() -> None:
     run_virtually(test())
 
 
-def test_a_crashed_one_stays_under_suspicion_until_it_is_dealt_with() -> None:
+def test_a_crashed_broker_stays_suspected_until_it_is_cleared() -> None:
     async def test() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=True))
@@ -39,7 +39,7 @@ def test_a_crashed_one_stays_under_suspicion_until_it_is_dealt_with() -> None:
     run_virtually(test())
 
 
-def test_nobody_waits_longer_than_the_bound() -> None:
+def test_a_wait_never_exceeds_the_bound() -> None:
     async def test() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=True))

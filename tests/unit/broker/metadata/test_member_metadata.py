@@ -1,4 +1,4 @@
-"""Decisions of a controller whose term ends while they are taken."""
+"""Decisions of a controller whose term ends at the same time."""
 
 import asyncio
 from typing import cast
@@ -30,8 +30,8 @@ async def _unused(image: object, records: object) -> None:
     raise AssertionError
 
 
-def test_a_decision_is_answered_though_the_term_ends_with_it() -> None:
-    """It is committed: its client is told what came of it, not that its request failed."""
+def test_a_committed_decision_is_answered_even_if_the_term_ends() -> None:
+    """The decision is committed, so the client gets its result and not an error."""
     metadata = MemberMetadata(cast("ControllerSettings", None), _unused)
     active_controller = EndingController(metadata)
     metadata.active_controller = cast("ActiveController", active_controller)

@@ -1,4 +1,4 @@
-"""A connection starts requests in order, answers in order and bounds what one client can ask."""
+"""A connection starts requests in order, answers in order and limits the requests of one client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -18,7 +18,7 @@ def encode(answer: object) -> Parts | None:
 
 
 class Owner:
-    """Understands one-letter requests; keeps what it was asked, in order."""
+    """Accepts one-letter requests and records them in order."""
 
     def __init__(self, max_in_flight: int = 10) -> None:
         self.max_frame_bytes = 1000
@@ -101,7 +101,7 @@ async def read(reader: asyncio.StreamReader, count: int) -> bytes:
     return await asyncio.wait_for(reader.readexactly(count), TIMEOUT_S)
 
 
-def test_a_later_answer_waits_for_an_earlier_request() -> None:
+def test_a_later_response_waits_for_an_earlier_request() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (reader, writer):
@@ -127,7 +127,7 @@ def test_a_serial_request_blocks_the_next_one() -> None:
     asyncio.run(scenario())
 
 
-def test_requests_past_the_bound_do_not_start_until_one_is_answered() -> None:
+def test_requests_over_the_limit_start_when_one_is_answered() -> None:
     async def scenario() -> None:
         owner = Owner(max_in_flight=2)
         async with connected(owner) as (reader, writer):
@@ -140,7 +140,7 @@ def test_requests_past_the_bound_do_not_start_until_one_is_answered() -> None:
     asyncio.run(scenario())
 
 
-def test_answers_that_pile_up_behind_an_earlier_request_are_bounded() -> None:
+def test_responses_queued_behind_an_earlier_request_are_bounded() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (reader, writer):
@@ -153,7 +153,7 @@ def test_answers_that_pile_up_behind_an_earlier_request_are_bounded() -> None:
     asyncio.run(scenario())
 
 
-def test_a_request_without_an_answer_leaves_no_gap() -> None:
+def test_a_request_without_a_response_leaves_no_gap() -> None:
     async def scenario() -> None:
         async with connected(Owner()) as (reader, writer):
             writer.write(framed(b"silent", b"A"))
@@ -175,7 +175,7 @@ def test_a_malformed_request_and_a_bug_both_close_only_their_connection() -> Non
     asyncio.run(scenario())
 
 
-def test_draining_answers_what_was_accepted_and_then_closes() -> None:
+def test_draining_answers_accepted_requests_and_then_closes() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (reader, writer):
@@ -190,7 +190,7 @@ def test_draining_answers_what_was_accepted_and_then_closes() -> None:
     asyncio.run(scenario())
 
 
-def test_a_client_that_goes_away_cancels_what_it_waited_for() -> None:
+def test_a_disconnected_client_cancels_its_pending_requests() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (_, writer):
@@ -295,7 +295,7 @@ def test_a_fast_path_does_not_see_requests_behind_a_pending_response() -> None:
     asyncio.run(scenario())
 
 
-def test_an_owner_can_keep_fast_paths_out() -> None:
+def test_an_owner_can_disable_fast_paths() -> None:
     async def scenario() -> None:
         owner = Owner()
         owner.allows_fast_paths = False
@@ -309,7 +309,7 @@ def test_an_owner_can_keep_fast_paths_out() -> None:
     asyncio.run(scenario())
 
 
-def test_a_response_that_no_request_waits_for_is_refused() -> None:
+def test_a_response_without_a_pending_request_is_rejected() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (_, writer):

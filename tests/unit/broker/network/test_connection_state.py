@@ -61,7 +61,7 @@ def test_a_connection_lingers_only_when_no_request_blocks_it() -> None:
         (S.LINGERING, E.BLOCK, "a blocking request started, on a connection that is lingering"),
     ],
 )
-def test_a_transition_that_is_not_in_the_table_says_what_happened_where(
+def test_an_invalid_transition_names_its_event_and_state(
     state: ConnectionState, event: ConnectionEvent, reason: str
 ) -> None:
     with pytest.raises(IllegalTransition, match=reason):

@@ -34,20 +34,20 @@ def framed(payloads: list[bytes]) -> bytes:
     sizes=st.lists(st.one_of(st.integers(0, 300), st.integers(0, 200_000)), max_size=12),
     chunk=st.one_of(st.integers(1, 64), st.integers(1000, 100_000)),
 )
-def test_frames_come_out_as_they_were_sent_in_any_chunks(sizes: list[int], chunk: int) -> None:
+def test_frames_are_reassembled_from_any_chunks(sizes: list[int], chunk: int) -> None:
     if chunk < 64:
         sizes = [min(size, 4000) for size in sizes]
     payloads = [bytes([i % 251]) * size for i, size in enumerate(sizes)]
     assert feed(ReceiveBuffer(MAX_FRAME_BYTES), framed(payloads), chunk) == payloads
 
 
-def test_one_byte_at_a_time_is_enough() -> None:
+def test_frames_are_reassembled_from_single_bytes() -> None:
     payloads = [b"abc", b"", b"x" * 100]
     assert feed(ReceiveBuffer(MAX_FRAME_BYTES), framed(payloads), 1) == payloads
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), MAX_FRAME_BYTES + 1, 2**31 - 1])
-def test_a_size_outside_the_limits_is_refused_before_anything_is_allocated(size: int) -> None:
+def test_a_size_outside_the_limits_is_rejected_before_allocation(size: int) -> None:
     buffer = ReceiveBuffer(MAX_FRAME_BYTES)
     buffer.writable()[:4] = size.to_bytes(4, "big", signed=True)
     buffer.received(4)
@@ -56,7 +56,7 @@ def test_a_size_outside_the_limits_is_refused_before_anything_is_allocated(size:
     assert buffer.capacity == BASE_CAPACITY_BYTES
 
 
-def test_memory_follows_what_arrived_not_what_a_frame_claims() -> None:
+def test_memory_grows_with_received_bytes_not_with_the_claimed_size() -> None:
     buffer = ReceiveBuffer(100 << 20)
     claimed = (50 << 20).to_bytes(4, "big")
     assert feed(buffer, claimed + b"x" * 10, 100) == []
@@ -73,14 +73,14 @@ def test_a_buffer_that_grew_shrinks_again_with_small_frames() -> None:
     assert buffer.capacity < grown // 4
 
 
-def test_an_idle_connection_gives_its_memory_back() -> None:
+def test_an_idle_connection_releases_its_memory() -> None:
     buffer = ReceiveBuffer(MAX_FRAME_BYTES)
     feed(buffer, framed([b"x" * 900_000]), 1 << 20)
     buffer.release()
     assert buffer.capacity == BASE_CAPACITY_BYTES
 
 
-def test_a_half_received_frame_is_not_given_back() -> None:
+def test_a_partial_frame_is_not_released() -> None:
     buffer = ReceiveBuffer(MAX_FRAME_BYTES)
     whole = framed([b"x" * 900_000])
     assert feed(buffer, whole[:-1], 1 << 20) == []

@@ -26,7 +26,7 @@ class Silent:
         raise AssertionError
 
 
-def test_a_connection_that_comes_after_the_end_is_refused() -> None:
+def test_a_connection_after_the_stop_is_refused() -> None:
     """The loop may have accepted it before its listener was closed, and it would stay open."""
 
     async def outcomes() -> list[bool]:

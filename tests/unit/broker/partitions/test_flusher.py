@@ -1,4 +1,4 @@
-"""Group commit: everyone is answered by an fsync that began after their append."""
+"""Group commit: each append is acknowledged by an fsync that started after it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from headrace.storage.errors import LogDirFailed
 
 
 class FakeLog:
-    """Remembers how far each flush reached."""
+    """Records the end offset of each flush."""
 
     def __init__(self) -> None:
         self.log_end_offset = 0
@@ -20,7 +20,7 @@ class FakeLog:
 
 
 class FakeLeader:
-    """As much of a leader as a flusher sees."""
+    """The part of a leader that a flusher uses."""
 
     def __init__(self) -> None:
         self.log = FakeLog()

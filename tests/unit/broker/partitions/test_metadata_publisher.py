@@ -1,4 +1,4 @@
-"""Roles follow the metadata: who leads, who follows, whose log goes, who is told."""
+"""Partition roles follow the metadata: leaders, followers, deleted logs and notifications."""
 
 import asyncio
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ def test_a_partition_has_the_role_that_the_metadata_gives_it() -> None:
     ]
 
 
-def test_who_asks_the_wrong_broker_is_not_told_that_the_topic_is_unknown() -> None:
+def test_the_wrong_broker_does_not_answer_unknown_topic() -> None:
     host = Host()
     host.create(ALL, moved(2, 0), Partition(replicas=(2,), isr=(2,), leader=2))
     assert isinstance(host.table.find("t", 0), SoleLeader)
@@ -119,7 +119,7 @@ def test_who_asks_the_wrong_broker_is_not_told_that_the_topic_is_unknown() -> No
     assert host.table.find("u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_whoever_waits_on_a_role_that_ends_is_told() -> None:
+def test_requests_waiting_on_a_role_are_answered_when_it_ends() -> None:
     host = Host()
     host.create(ALL)
     leader = host.leader()
@@ -135,7 +135,7 @@ def test_whoever_waits_on_a_role_that_ends_is_told() -> None:
     assert heard[1:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_new_role_begins_with_the_watermark_of_the_old_one() -> None:
+def test_a_new_role_starts_with_the_old_high_watermark() -> None:
     host = Host()
     host.create(ALL)
     leader = host.leader()
@@ -152,7 +152,7 @@ def test_a_new_role_begins_with_the_watermark_of_the_old_one() -> None:
     assert host.leader().log.latest_epoch == 2
 
 
-def test_a_leader_that_stays_in_a_new_epoch_keeps_whoever_waits() -> None:
+def test_a_leader_that_stays_in_a_new_epoch_keeps_its_waiting_requests() -> None:
     host = Host()
     host.create(ALL)
     leader = host.leader()
@@ -167,7 +167,7 @@ def test_a_leader_that_stays_in_a_new_epoch_keeps_whoever_waits() -> None:
     assert heard == [ErrorCode.NONE]
 
 
-def test_a_replica_that_is_taken_away_takes_its_log_with_it() -> None:
+def test_a_removed_replica_deletes_its_log() -> None:
     host = Host()
     host.create(ALL)
     append(host.leader())
@@ -181,7 +181,7 @@ def test_a_replica_that_is_taken_away_takes_its_log_with_it() -> None:
     assert follower.log.log_end_offset == 0
 
 
-def test_a_leader_that_led_alone_gets_followers() -> None:
+def test_a_sole_leader_gets_followers() -> None:
     host = Host()
     host.create(Partition(replicas=(1,), isr=(1,), leader=ME))
     alone = host.replica()
@@ -217,14 +217,14 @@ def test_metadata_that_is_older_than_the_role_changes_nothing() -> None:
     assert not leader.closed
 
 
-def test_a_broker_that_returned_leads_and_is_followed_in_a_new_epoch() -> None:
+def test_a_returned_broker_leads_and_is_followed_in_a_new_epoch() -> None:
     host = Host()
     host.create(ALL, moved(2, 0))
     host.publish(LeaderReturned(2))
     assert [role.epoch for index in (0, 1) if (role := host.replica(index))] == [0, 1]
 
 
-def test_partitions_that_are_added_or_deleted_are_hosted_or_gone() -> None:
+def test_added_partitions_are_hosted_and_deleted_ones_are_removed() -> None:
     host = Host()
     host.create(ALL)
     host.publish(PartitionsAdded(T, (moved(2, 0), ALL)))

@@ -1,4 +1,4 @@
-"""The ready-made answer to Produce is the declared message, byte for byte."""
+"""The Produce response template equals the declared message, byte for byte."""
 
 import pytest
 
@@ -20,7 +20,7 @@ VERSIONS = range(FIRST_VERSION_WITH_LOG_START, ProduceResponse.versions[1] + 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_equals_the_encoded_message(version: int) -> None:
+def test_the_template_equals_the_encoded_message(version: int) -> None:
     topic = HostedTopic("a-topic", bytes(range(16)), LogConfig())
     result = AppendResult(2**40, 2**40 + 7, 1_700_000_000_000, False, False)
     partition = PartitionProduceResponse(

@@ -22,7 +22,7 @@ class Recorder:
         self.looked.append(looked)
 
 
-def test_the_loop_runs_between_the_slices() -> None:
+def test_the_event_loop_runs_between_slices() -> None:
     batch = build_batch(
         [Record(index, 1000, b"k", b"v") for index in range(SLICES * RECORDS_PER_SLICE + 1)]
     )

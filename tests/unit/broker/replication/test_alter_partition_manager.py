@@ -1,4 +1,4 @@
-"""Changes of in-sync sets: each that a leader proposes is asked for until it is settled."""
+"""ISR changes: each proposal of a leader is sent until the controller decides it."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ LIVE = {1: 11, 2: 12, 3: 13}
 
 
 class Metadata:
-    """Every broker lives."""
+    """Every broker is alive."""
 
     image = MetadataImage(
         brokers={id_: BrokerRegistration(id_, epoch, ()) for id_, epoch in LIVE.items()}
@@ -34,7 +34,7 @@ class Metadata:
 
 
 class NoThrottle:
-    """Nothing is held back."""
+    """Nothing is throttled."""
 
     def holds_back(self, leader: Leader, replica_id: int) -> bool:
         return False
@@ -44,7 +44,7 @@ class NoThrottle:
 
 @dataclass
 class Host:
-    """What changes of in-sync sets need of their broker."""
+    """The part of a broker that ISR changes use."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -71,11 +71,11 @@ def a_leader() -> Leader:
     )
 
 
-def test_a_change_proposed_while_the_last_ones_answer_is_on_its_way_is_asked_for() -> None:
-    """Metadata may tell of a change before its answer comes, and then the next is proposed.
+def test_a_change_proposed_before_the_last_response_is_sent_later() -> None:
+    """Metadata may show a change before its response arrives, and then the next is proposed.
 
-    Found with 1,000 partitions after all brokers were killed: the late answer put an end to the
-    next change, and the second follower stayed out of sync for ever.
+    The late response must not cancel the next change: otherwise the second follower would stay
+    out of sync.
     """
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""A follower that lags behind is sent what it lacks turn by turn, and holds up nobody."""
+"""A lagging follower receives its missing records slice by slice and delays no other follower."""
 
 from headrace.broker.replication.follower_fetch_session import CATCH_UP_BYTES
 from headrace.broker.replication.replication_slices import BATCH_COST, TURN_COST
@@ -22,7 +22,7 @@ def behind(partitions: int = 2, batches: int = 8) -> Led:
     return led
 
 
-def test_one_turn_is_sent_at_a_time_and_the_next_waits() -> None:
+def test_one_slice_is_sent_at_a_time_and_the_next_waits() -> None:
     led = behind()
     assert led.is_due
     (told,) = led.answer().values()
@@ -37,7 +37,7 @@ def test_one_turn_is_sent_at_a_time_and_the_next_waits() -> None:
     assert list(led.answer()) == [1 - told.partition_index]  # in turn
 
 
-def test_partitions_take_turns_however_soon_the_last_one_is_asked_for_again() -> None:
+def test_lagging_partitions_are_served_in_rotation() -> None:
     led = behind(partitions=3)
     taken = [0, 0, 0]
     for _ in range(6):
@@ -51,7 +51,7 @@ def test_partitions_take_turns_however_soon_the_last_one_is_asked_for_again() ->
     assert taken == [2, 2, 2]
 
 
-def test_a_batch_that_is_larger_than_a_turn_goes_alone() -> None:
+def test_a_batch_larger_than_a_slice_is_sent_alone() -> None:
     led = behind(partitions=1, batches=0)
     append(led.leaders[0], [LARGE * 9])
     append(led.leaders[0])
@@ -61,7 +61,7 @@ def test_a_batch_that_is_larger_than_a_turn_goes_alone() -> None:
     assert not led.is_due
 
 
-def test_a_turn_has_not_more_than_some_batches_however_small() -> None:
+def test_a_slice_has_a_limited_number_of_batches() -> None:
     led = behind(partitions=1, batches=0)
     for _ in range(300):
         append(led.leaders[0], [b"x"])
@@ -80,7 +80,7 @@ def test_in_sync_partitions_do_not_wait_for_those_that_lag() -> None:
     assert set(led.answer()) == {1}
 
 
-def test_what_is_appended_meanwhile_makes_the_wait_shorter() -> None:
+def test_new_appends_shorten_the_wait() -> None:
     led = behind(partitions=1)
     (told,) = led.answer().values()
     led.ask((0, len(told.records or b"") // len(LARGE)))
@@ -93,7 +93,7 @@ def test_what_is_appended_meanwhile_makes_the_wait_shorter() -> None:
     assert before_s - after_s >= 2 * len(LARGE) / RATE
 
 
-def test_a_follower_that_is_to_join_is_held_no_longer() -> None:
+def test_a_follower_about_to_join_the_isr_is_not_delayed() -> None:
     led = Led(0)
     leader = led.lead(0, isr=(ME, OTHER))
     for _ in range(8):
@@ -110,7 +110,7 @@ def test_a_follower_that_is_to_join_is_held_no_longer() -> None:
     assert len(told) > CATCH_UP_BYTES
 
 
-def test_a_partition_that_is_held_still_tells_that_its_leader_is_gone() -> None:
+def test_a_delayed_partition_still_reports_that_its_leader_is_gone() -> None:
     led = behind()
     (told,) = led.answer().values()
     assert not led.is_due

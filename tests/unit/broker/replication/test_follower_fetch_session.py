@@ -1,10 +1,10 @@
-"""What a follower's session is told, and when: news only, errors once, nobody starved."""
+"""A follower's session receives only changes, each error once, and starves no partition."""
 
 from headrace.protocol.errors import ErrorCode
 from support.brokers.follower_session import FOLLOWER, TOPIC_ID, Led, append
 
 
-def test_only_partitions_with_news_are_told() -> None:
+def test_only_changed_partitions_are_in_the_response() -> None:
     led = Led()
     led.ask((0, 0), (1, 0), (2, 0))
     assert not led.is_due
@@ -16,7 +16,7 @@ def test_only_partitions_with_news_are_told() -> None:
     assert not led.is_due  # until the follower says that it has it
 
 
-def test_a_watermark_is_told_with_what_comes_next_and_does_not_come_alone() -> None:
+def test_a_new_high_watermark_is_sent_with_the_next_records_not_alone() -> None:
     led = Led()
     led.ask((0, 0), (1, 0))
     led.answer()
@@ -46,7 +46,7 @@ def test_a_position_that_diverges_is_answered_and_does_not_count() -> None:
     assert leader.high_watermark == 0
 
 
-def test_another_epoch_is_refused_and_does_not_count() -> None:
+def test_a_fetch_of_another_epoch_is_rejected_and_does_not_count() -> None:
     led = Led()
     leader = led.lead(0, epoch=2)
     append(leader)
@@ -61,7 +61,7 @@ def test_another_epoch_is_refused_and_does_not_count() -> None:
     assert leader.progress[FOLLOWER].log_end == -1
 
 
-def test_a_leader_that_is_gone_is_told_at_once() -> None:
+def test_a_lost_leadership_is_reported_immediately() -> None:
     led = Led()
     led.ask((0, 0))
     led.answer()
@@ -72,7 +72,7 @@ def test_a_leader_that_is_gone_is_told_at_once() -> None:
     assert led.answer()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_who_holds_no_replica_gets_nothing() -> None:
+def test_a_broker_without_a_replica_gets_nothing() -> None:
     led = Led()
     append(led.leaders[0])
     led.session.replica_id = 9
@@ -98,7 +98,7 @@ def test_a_busy_partition_does_not_starve_the_others() -> None:
     assert served == [0, 1, 2, 0, 1, 2]
 
 
-def test_what_is_forgotten_is_not_told_and_listens_no_more() -> None:
+def test_a_forgotten_partition_is_not_sent_and_has_no_listener() -> None:
     led = Led()
     led.ask((0, 0), (1, 0))
     led.answer()

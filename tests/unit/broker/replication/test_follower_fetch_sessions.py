@@ -31,9 +31,9 @@ def no_log(_replica: Replica, _config: LogConfig) -> Log:
     raise AssertionError
 
 
-def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> None:
-    # Found by the simulator: an idle partition stayed out of sync after its follower's session
-    # with the store had expired, because no fetch named it under the new broker epoch.
+def test_a_follower_that_registered_again_sends_all_its_partitions() -> None:
+    # Otherwise an idle partition would stay out of sync after a new registration of its follower:
+    # no fetch would contain it under the new broker epoch.
     sessions = FollowerFetchSessions(Random(1), Unthrottled(), partial(CatchUpThrottle, 1 << 20))
     first = sessions.begin(2, broker_epoch=10, session_id=0, epoch=0)
     assert isinstance(first, FollowerFetchSession)
@@ -44,9 +44,9 @@ def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> Non
     assert again.broker_epoch == 11
 
 
-def test_a_follower_is_heard_as_long_as_its_session_goes_on() -> None:
-    # Found by the simulator: a follower that fetched an idle partition while it was still in sync,
-    # and was then put out of the set by older news, never joined again.
+def test_a_follower_is_active_for_the_partitions_of_its_session() -> None:
+    # A follower may fetch an idle partition while it is in sync, and then be removed from the ISR
+    # by older metadata. Its session must let it join again.
     table = PartitionTable(no_log)
     sessions = FollowerFetchSessions(Random(1), Unthrottled(), partial(CatchUpThrottle, 1 << 20))
     session = sessions.begin(2, 10, session_id=0, epoch=0)

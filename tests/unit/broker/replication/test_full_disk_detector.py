@@ -1,9 +1,9 @@
-"""A full disk is given time, and only refusals that go on count."""
+"""A full disk counts only if writes keep failing for a while."""
 
 from headrace.broker.replication.full_disk_detector import PATIENCE_S, FullDiskDetector
 
 
-def test_a_log_counts_when_its_disk_has_refused_for_a_while() -> None:
+def test_a_log_counts_after_its_disk_has_failed_for_a_while() -> None:
     watch = FullDiskDetector()
     assert watch.look({"a": {"t-0": 1}}, 0.0) == set()
     assert watch.look({"a": {"t-0": 5}}, PATIENCE_S / 2) == set()
@@ -12,7 +12,7 @@ def test_a_log_counts_when_its_disk_has_refused_for_a_while() -> None:
     assert watch.look({"a": {"t-0": 20}}, PATIENCE_S + 2) == set()
 
 
-def test_the_next_log_on_a_disk_that_is_known_to_be_full_counts_at_once() -> None:
+def test_the_next_log_on_a_full_disk_counts_immediately() -> None:
     watch = FullDiskDetector()
     watch.look({"a": {"t-0": 1}, "b": {}}, 0.0)
     watch.look({"a": {"t-0": 9}, "b": {}}, PATIENCE_S)
@@ -20,13 +20,13 @@ def test_the_next_log_on_a_disk_that_is_known_to_be_full_counts_at_once() -> Non
     assert watch.look(refusals, PATIENCE_S + 1) == {"t-0", "t-1"}
 
 
-def test_one_that_nobody_writes_to_does_not_count() -> None:
+def test_a_log_without_writes_does_not_count() -> None:
     watch = FullDiskDetector()
     assert watch.look({"a": {"t-0": 1}}, 0.0) == set()
     assert watch.look({"a": {"t-0": 1}}, 10 * PATIENCE_S) == set()
 
 
-def test_one_that_has_found_room_in_between_begins_anew() -> None:
+def test_a_successful_write_restarts_the_period() -> None:
     watch = FullDiskDetector()
     watch.look({"a": {"t-0": 5}}, 0.0)
     assert watch.look({"a": {"t-0": 2}}, PATIENCE_S) == set()

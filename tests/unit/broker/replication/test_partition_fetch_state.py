@@ -1,4 +1,4 @@
-"""One partition's copying: which cuts lead on, and how long it waits after trouble."""
+"""One partition's fetch state: truncations that make progress, and pauses after errors."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -21,20 +21,20 @@ def test_pauses_double_from_the_first_up_to_the_longest() -> None:
     assert [each / FIRST_BACKOFF_S for each in pauses_s] == [0, 1, 2, 4, 8, 8]
 
 
-def test_a_longest_pause_that_is_shorter_than_the_first_is_kept() -> None:
+def test_a_maximum_pause_below_the_first_pause_is_respected() -> None:
     assert longer_backoff_s(0.0, FIRST_BACKOFF_S / 2) == FIRST_BACKOFF_S / 2
 
 
-def test_cuts_lead_on_while_each_goes_further_back() -> None:
+def test_truncations_continue_while_each_goes_further_back() -> None:
     state = a_state()
     assert all(state.has_moved_on(before, end) for before, end in [(9, 7), (7, 5), (5, 3)])
 
 
-def test_a_cut_that_leaves_the_log_as_it_was_leads_nowhere() -> None:
+def test_a_truncation_that_changes_nothing_is_not_progress() -> None:
     assert not a_state().has_moved_on(9, 9)
 
 
-def test_a_cut_that_only_undoes_what_was_copied_since_the_last_leads_nowhere() -> None:
+def test_a_truncation_that_only_undoes_the_last_copy_is_not_progress() -> None:
     state = a_state()
     assert state.has_moved_on(9, 7)
     assert not state.has_moved_on(8, 7)
@@ -42,28 +42,28 @@ def test_a_cut_that_only_undoes_what_was_copied_since_the_last_leads_nowhere() -
     assert state.has_moved_on(8, 6)
 
 
-def test_a_log_that_starts_anew_further_on_is_no_cut() -> None:
+def test_a_log_restarted_at_a_later_offset_is_not_a_truncation() -> None:
     state = a_state()
     assert state.has_moved_on(9, 50)
-    assert state.has_moved_on(60, 50)  # else this one would have led nowhere
+    assert state.has_moved_on(60, 50)  # otherwise this one would not be progress
     assert state.has_moved_on(9, 70)
 
 
-def test_what_is_held_belongs_to_no_fetch() -> None:
+def test_a_paused_partition_is_in_no_fetch() -> None:
     state = a_state()
     state.named_in = 5
     state.hold(LONGEST_S)
     assert state.named_in == NEVER
 
 
-def test_the_longest_pause_is_told_when_it_is_reached() -> None:
-    # It is worth a warning, and one is enough.
+def test_reaching_the_longest_pause_is_reported() -> None:
+    # It is logged as a warning once.
     state = a_state()
     assert [state.hold(LONGEST_S) for _ in range(6)] == [False, False, False, True, False, False]
     assert state.backoff_s == LONGEST_S
 
 
-def test_pauses_after_cuts_grow_whatever_goes_well_between_them() -> None:
+def test_pauses_after_truncations_grow_despite_successes_between_them() -> None:
     state = a_state()
     pauses_s = []
     for _ in range(4):
@@ -73,7 +73,7 @@ def test_pauses_after_cuts_grow_whatever_goes_well_between_them() -> None:
     assert [each / FIRST_BACKOFF_S for each in pauses_s] == [1, 2, 4, 8]
 
 
-def test_other_trouble_does_not_lengthen_the_pauses_after_cuts() -> None:
+def test_other_errors_do_not_lengthen_pauses_after_truncations() -> None:
     state = a_state()
     for _ in range(3):
         state.hold(LONGEST_S)
@@ -83,7 +83,7 @@ def test_other_trouble_does_not_lengthen_the_pauses_after_cuts() -> None:
     assert state.backoff_s == 2 * FIRST_BACKOFF_S
 
 
-def test_a_new_epoch_forgets_cuts_and_pauses() -> None:
+def test_a_new_epoch_clears_truncations_and_pauses() -> None:
     state = a_state()
     assert state.has_moved_on(9, 7)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""A follower's fetch session: what its leader is told, and what it may still count."""
+"""A follower's fetch session: the partitions it sends and the fetches its leader may count."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +15,7 @@ def a_follower(index: int = 0) -> Follower:
 
 
 def fetch(session: ReplicaFetchSession) -> tuple[list[Key], list[Key]]:
-    """Makes a fetch as a fetcher does: what it names, and what it says is forgotten."""
+    """Builds a fetch as a fetcher does: its partitions and its forgotten partitions."""
     session.next_fetch()
     named = list(session.due)
     for state in session.due.values():
@@ -39,7 +39,7 @@ def copying(*followers: Follower) -> ReplicaFetchSession:
     return session
 
 
-def test_a_partition_is_named_once_and_again_when_it_has_changed() -> None:
+def test_a_partition_is_sent_once_and_again_after_a_change() -> None:
     first, second = a_follower(0), a_follower(1)
     session = copying(first, second)
     assert fetch(session) == (keys(0, 1), [])
@@ -48,7 +48,7 @@ def test_a_partition_is_named_once_and_again_when_it_has_changed() -> None:
     assert fetch(session) == (keys(1), [])
 
 
-def test_what_is_removed_is_told_once_and_only_if_the_leader_knew_it() -> None:
+def test_a_removed_partition_is_sent_once_and_only_if_the_leader_knew_it() -> None:
     known, unknown = a_follower(0), a_follower(1)
     session = copying(known)
     fetch(session)
@@ -61,7 +61,7 @@ def test_what_is_removed_is_told_once_and_only_if_the_leader_knew_it() -> None:
     assert not session.is_needed
 
 
-def test_what_is_copied_again_is_not_forgotten() -> None:
+def test_a_partition_that_is_copied_again_is_not_removed() -> None:
     follower = a_follower()
     session = copying(follower)
     fetch(session)
@@ -70,7 +70,7 @@ def test_what_is_copied_again_is_not_forgotten() -> None:
     assert fetch(session) == (keys(0), [])
 
 
-def test_another_follower_takes_the_place_of_the_one_before() -> None:
+def test_another_follower_replaces_the_previous_one() -> None:
     before, after = a_follower(), a_follower()
     session = copying(before)
     fetch(session)
@@ -83,7 +83,7 @@ def test_another_follower_takes_the_place_of_the_one_before() -> None:
     assert fetch(session) == (keys(0), [])
 
 
-def test_a_new_session_names_everything_and_answers_of_the_old_one_are_over() -> None:
+def test_a_new_session_sends_all_partitions_and_ignores_old_responses() -> None:
     first, second = a_follower(0), a_follower(1)
     session = copying(first, second)
     fetch(session)
@@ -96,7 +96,7 @@ def test_a_new_session_names_everything_and_answers_of_the_old_one_are_over() ->
     assert (session.began, session.epoch) == (session.number, 1)
 
 
-def test_a_leader_knows_of_a_parting_when_it_answers_the_fetch_that_tells_it() -> None:
+def test_a_removal_is_complete_when_its_fetch_is_answered() -> None:
     follower = a_follower()
     session = copying(follower)
     fetch(session)
@@ -111,7 +111,7 @@ def test_a_leader_knows_of_a_parting_when_it_answers_the_fetch_that_tells_it() -
     assert session.has_parted_from(keys(0)[0])
 
 
-def test_a_parting_is_not_over_with_the_session() -> None:
+def test_a_removal_outlives_the_session() -> None:
     # The leader may count a fetch of the old one until it has seen the new one.
     follower = a_follower()
     session = copying(follower)
@@ -124,14 +124,14 @@ def test_a_parting_is_not_over_with_the_session() -> None:
     assert session.has_parted_from(keys(0)[0])
 
 
-def test_nothing_is_to_part_from_where_the_leader_never_heard_of_it() -> None:
+def test_a_partition_unknown_to_the_leader_needs_no_removal() -> None:
     follower = a_follower()
     session = copying(follower)
     session.part_from(follower)
     assert session.has_parted_from(keys(0)[0])
 
 
-def test_a_new_leader_ends_the_wait_for_a_parting() -> None:
+def test_a_new_leader_ends_the_wait_for_a_removal() -> None:
     # Its epoch is another, and that fences what comes late.
     follower = a_follower()
     session = copying(follower)

@@ -1,4 +1,4 @@
-"""A fetcher's session with a leader: what it asks when, and after what trouble."""
+"""A fetcher's session with a leader: its requests, their timing and their retries."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -46,7 +46,7 @@ DEADLINE_S = 10.0
 
 
 class Leader:
-    """A line whose answers the test gives."""
+    """A connection to a leader whose responses the test gives."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[FetchRequest, asyncio.Future[bytes]]] = []
@@ -73,7 +73,7 @@ class Leader:
 
 @dataclass
 class Host:
-    """What a fetcher needs of its broker."""
+    """The part of a broker that a fetcher uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -84,7 +84,7 @@ class Host:
 
 
 class NoThrottle:
-    """Nothing is held back."""
+    """Nothing is throttled."""
 
     def fetch_wait_s(self, follower: Follower) -> float:
         return 0.0
@@ -141,8 +141,8 @@ async def turns(count: int = 10) -> None:
 
 
 def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another() -> None:
-    # Found by the simulator: the new session waited for the old one's last answer and was then
-    # forgotten; nothing was copied from that leader any more.
+    # The new session waits for the last response of the old one and must then start; otherwise
+    # nothing would be copied from that leader.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         fetcher.add(a_follower(0))
         await turns()
@@ -164,7 +164,7 @@ def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another()
     run(story)
 
 
-def test_a_dead_leader_is_left_alone_once_nothing_is_copied_from_it() -> None:
+def test_a_dead_leader_is_not_contacted_after_its_last_partition_moves() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         moved, stays = a_follower(0), a_follower(1)
         fetcher.add(moved)
@@ -191,10 +191,10 @@ def test_a_dead_leader_is_left_alone_once_nothing_is_copied_from_it() -> None:
 
 
 class TakingFollower:
-    """Notes in which turn of the loop it was given what; one write may fail."""
+    """Records the loop iteration of each append; one write may fail."""
 
     def __init__(self, failing: int | None = None) -> None:
-        self.taken: list[tuple[int, int]] = []  # (turn of the loop, bytes)
+        self.taken: list[tuple[int, int]] = []  # (loop iteration, bytes)
         self.turn = 0
         self._failing = failing
 
@@ -213,7 +213,7 @@ def a_taking_follower(noted: TakingFollower) -> Follower:
 
 
 async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: TakingFollower) -> int:
-    """A thousand batches are fetched at once; returns their bytes."""
+    """Fetches a thousand batches in one response; returns their bytes."""
     fetcher.add(a_taking_follower(noted))
     await turns()
     leader.answer(0, FetchResponse(session_id=5, responses=[]))
@@ -230,19 +230,19 @@ async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: Tak
     return len(records)
 
 
-def test_many_batches_are_taken_in_several_turns_before_more_is_fetched() -> None:
+def test_many_batches_are_appended_in_slices_before_the_next_fetch() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         noted = TakingFollower()
         size = await take_small_batches(fetcher, leader, noted)
         turns_used, sizes = zip(*noted.taken, strict=True)
         assert sum(sizes) == size
         assert len(set(turns_used)) == len(noted.taken) > 4
-        assert len(leader.asked) == 3  # and goes on
+        assert len(leader.asked) == 3  # fetching continues
 
     run(story)
 
 
-def test_what_follows_a_failed_write_is_not_taken() -> None:
+def test_batches_after_a_failed_write_are_not_appended() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         noted = TakingFollower(failing=2)
         await take_small_batches(fetcher, leader, noted)
@@ -252,7 +252,7 @@ def test_what_follows_a_failed_write_is_not_taken() -> None:
 
 
 class CutFollower:
-    """Holds `end` records; `cut_ends` are where the leader's cuts leave its log."""
+    """Holds `end` records; `cut_ends` are the log ends after the leader's truncations."""
 
     def __init__(self, end: int, cut_ends: Iterator[int]) -> None:
         self.follower = a_follower(0)
@@ -293,7 +293,7 @@ async def is_named_at_once_after(leader: Leader, response: FetchResponse) -> boo
 
 
 async def pause_after_s(leader: Leader, response: FetchResponse) -> float:
-    """Answers the last fetch; how long it takes until the partition is named again."""
+    """Answers the last fetch; returns the time until the partition is fetched again."""
     clock = SystemClock()
     began, count = clock.monotonic(), len(leader.asked)
     leader.answer(-1, response)
@@ -310,7 +310,7 @@ async def named(fetcher: ReplicaFetcher, leader: Leader, follower: Follower) -> 
     assert [len(asked.topics) for asked, _ in leader.asked[count:]] == [1]
 
 
-def test_a_log_that_is_truncated_step_by_step_is_named_at_once_after_each() -> None:
+def test_each_step_of_a_truncation_is_followed_by_an_immediate_fetch() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         cut = CutFollower(9, iter([7, 5, 3]))
         await named(fetcher, leader, cut.follower)
@@ -320,8 +320,8 @@ def test_a_log_that_is_truncated_step_by_step_is_named_at_once_after_each() -> N
     run(story)
 
 
-def test_a_cut_that_leads_nowhere_is_not_asked_for_again_at_once() -> None:
-    # Else two brokers would do nothing else, as fast as they can, for as long as they live.
+def test_a_truncation_without_progress_is_not_retried_immediately() -> None:
+    # Otherwise the two brokers would repeat this in a tight loop.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         stuck = CutFollower(9, repeat(9))
         await named(fetcher, leader, stuck.follower)
@@ -332,7 +332,7 @@ def test_a_cut_that_leads_nowhere_is_not_asked_for_again_at_once() -> None:
     run(story)
 
 
-def test_cuts_that_undo_what_the_leader_has_sent_come_more_and_more_slowly() -> None:
+def test_truncations_that_undo_copied_records_back_off() -> None:
     # A leader whose epochs contradict its records sends them, and then asks to drop them.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         swaying = CutFollower(9, repeat(8))
@@ -349,7 +349,7 @@ def test_cuts_that_undo_what_the_leader_has_sent_come_more_and_more_slowly() -> 
     run(story)
 
 
-def test_a_new_epoch_of_the_leader_ends_the_pauses_between_cuts() -> None:
+def test_a_new_leader_epoch_ends_the_pauses_between_truncations() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         swaying = CutFollower(9, repeat(8))
         await named(fetcher, leader, swaying.follower)
@@ -365,7 +365,7 @@ def test_a_new_epoch_of_the_leader_ends_the_pauses_between_cuts() -> None:
     run(story)
 
 
-def test_a_place_that_is_out_of_range_for_good_is_not_asked_for_at_once_again() -> None:
+def test_an_offset_that_stays_out_of_range_is_not_retried_immediately() -> None:
     # The leader does not know the epoch of the follower's last record, and has as many records.
     async def found_nothing(_follower: Follower) -> None:
         pass
@@ -381,8 +381,8 @@ def test_a_place_that_is_out_of_range_for_good_is_not_asked_for_at_once_again() 
     run(story, found_nothing)
 
 
-def test_a_partition_whose_range_cannot_be_made_out_is_asked_for_again() -> None:
-    # Also after an error that nobody expected, such as an answer without the partition.
+def test_a_partition_whose_offset_range_is_unknown_is_retried() -> None:
+    # Also after an unexpected error, such as a response without the partition.
     async def finds_no_answer(_follower: Follower) -> None:
         raise IndexError
 

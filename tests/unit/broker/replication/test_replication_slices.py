@@ -1,4 +1,4 @@
-"""What is sent or taken at once: all of it, in order, in whole batches, never too much."""
+"""Slices of records: complete, in order, in whole batches and bounded."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def batch(size: int) -> bytes:
 
 @given(SIZES, st.integers(0, 60))
 @pytest.mark.slow
-def test_turns_are_all_whole_batches_in_order(sizes: list[int], rest: int) -> None:
+def test_slices_are_whole_batches_in_order(sizes: list[int], rest: int) -> None:
     batches = [batch(size) for size in sizes]
     whole = b"".join(batches)
     found = list(turns(whole + batch(1)[:rest]))
@@ -26,12 +26,12 @@ def test_turns_are_all_whole_batches_in_order(sizes: list[int], rest: int) -> No
     assert all(turn.cost <= max(TURN_COST, largest) for turn in found)
 
 
-def test_small_batches_fill_a_turn_by_their_number() -> None:
+def test_the_number_of_small_batches_limits_a_slice() -> None:
     small = batch(1)
     first, *_ = turns(small * 1000)
     assert len(first.records) // len(small) == TURN_COST // (BATCH_COST + len(small))
 
 
-def test_there_is_a_turn_even_if_there_is_nothing() -> None:
+def test_empty_input_gives_one_slice() -> None:
     (only,) = turns(b"")
     assert (bytes(only.records), only.cost) == (b"", 0)

@@ -1,4 +1,4 @@
-"""Timers run out in order, once, on the broker's clock, and cost next to nothing to postpone."""
+"""Timers fire in order, once, on the broker's clock, and are cheap to postpone."""
 
 import asyncio
 import threading
@@ -33,12 +33,12 @@ class HandClock:
 
 
 async def settle() -> None:
-    """Lets the loop run what is ready."""
+    """Runs the loop until no callback is ready."""
     for _ in range(3):
         await asyncio.sleep(0)
 
 
-def test_timers_run_out_in_the_order_of_their_time() -> None:
+def test_timers_fire_in_the_order_of_their_deadlines() -> None:
     async def scenario() -> None:
         clock = HandClock()
         timers = Timers(asyncio.get_running_loop(), clock)
@@ -71,7 +71,7 @@ def test_a_cancelled_timer_does_not_run() -> None:
     asyncio.run(scenario())
 
 
-def test_a_timer_that_fails_does_not_keep_the_others_from_running(
+def test_a_failing_timer_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -88,7 +88,7 @@ def test_a_timer_that_fails_does_not_keep_the_others_from_running(
     assert "a timer failed" in caplog.text
 
 
-def test_cancelled_timers_do_not_pile_up() -> None:
+def test_cancelled_timers_do_not_accumulate() -> None:
     async def scenario() -> None:
         timers = Timers(asyncio.get_running_loop(), HandClock())
         for _ in range(MIN_STALE_ENTRIES * 10):
@@ -112,7 +112,7 @@ def test_a_clock_may_be_moved_from_another_thread() -> None:
     asyncio.run(scenario())
 
 
-def test_timers_run_by_themselves_on_the_systems_clock() -> None:
+def test_timers_fire_on_the_system_clock() -> None:
     async def scenario() -> None:
         timers = Timers(asyncio.get_running_loop(), SystemClock())
         ran: list[str] = []
@@ -130,7 +130,7 @@ def test_timers_run_by_themselves_on_the_systems_clock() -> None:
 
 
 class Keyed:
-    """Keyed timers and what has run out."""
+    """Keyed timers and the expired keys."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
@@ -143,7 +143,7 @@ class Keyed:
         await settle()
 
 
-def test_a_key_runs_out_once_at_its_last_deadline() -> None:
+def test_a_key_expires_once_at_its_last_deadline() -> None:
     async def scenario() -> None:
         it = Keyed()
         it.keyed.set("a", 10)
@@ -177,7 +177,7 @@ def test_a_key_may_be_moved_to_an_earlier_deadline_and_back() -> None:
     asyncio.run(scenario())
 
 
-def test_a_cancelled_key_does_not_run_out_and_may_be_set_again() -> None:
+def test_a_cancelled_key_does_not_expire_and_may_be_set_again() -> None:
     async def scenario() -> None:
         it = Keyed()
         it.keyed.set(("a", 1), 5)
@@ -197,7 +197,7 @@ def test_a_cancelled_key_does_not_run_out_and_may_be_set_again() -> None:
     asyncio.run(scenario())
 
 
-def test_heartbeats_leave_one_entry_a_key() -> None:
+def test_heartbeats_leave_one_entry_per_key() -> None:
     async def scenario() -> None:
         it = Keyed()
         for _ in range(50):
@@ -212,7 +212,7 @@ def test_heartbeats_leave_one_entry_a_key() -> None:
     asyncio.run(scenario())
 
 
-def test_keys_that_come_and_go_do_not_pile_up() -> None:
+def test_added_and_removed_keys_do_not_accumulate() -> None:
     async def scenario() -> None:
         it = Keyed()
         for number in range(MIN_STALE_ENTRIES * 10):
@@ -226,7 +226,7 @@ def test_keys_that_come_and_go_do_not_pile_up() -> None:
     asyncio.run(scenario())
 
 
-def test_a_key_that_is_set_again_while_it_runs_out_is_not_lost() -> None:
+def test_a_key_set_again_during_its_expiry_is_not_lost() -> None:
     async def scenario() -> None:
         it = Keyed()
         it.keyed = KeyedTimers(

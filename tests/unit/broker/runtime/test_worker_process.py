@@ -27,7 +27,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def test_a_line_that_is_not_a_job_gets_an_answer_and_the_next_one_too() -> None:
+def test_an_invalid_job_gets_a_response_and_so_does_the_next_job() -> None:
     async def main() -> None:
         worker, offload = started()
         try:
@@ -44,7 +44,7 @@ def test_a_line_that_is_not_a_job_gets_an_answer_and_the_next_one_too() -> None:
     asyncio.run(main())
 
 
-def test_a_worker_can_be_closed_at_once() -> None:
+def test_a_worker_can_be_closed_immediately() -> None:
     async def main() -> None:
         worker, offload = started()
         worker.close()

@@ -1,4 +1,4 @@
-"""Share partitions at work: what becomes of questions whose answers come late."""
+"""Share partitions: requests whose responses arrive late."""
 
 import asyncio
 import gc
@@ -20,8 +20,8 @@ from headrace.replication.sole_leader import SoleLeader
 KEY = SharePartitionKey("group", bytes(16), 0)
 
 
-def test_a_refusal_that_comes_after_the_end_is_not_reported_as_lost() -> None:
-    """As it was in seed 400005: the leader had been replaced while it read the stored state."""
+def test_an_error_after_the_stop_is_not_reported_as_lost() -> None:
+    """The leader is replaced while it reads the stored state."""
     reported: list[dict[str, Any]] = []
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""When the end of a transaction is told to its coordinator, and told again."""
+"""Notifications of a transaction's end to its coordinator, and their retries."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ ENDED = WriteMarkers("mover", 7, 3, False, frozenset(), 2)
 
 
 class Coordinator:
-    """Answers what it is given, one after the other, and then that all is well."""
+    """Returns the given responses in order, and then success."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *errors: ErrorCode) -> None:
         self._loop = loop
@@ -39,7 +39,7 @@ class Coordinator:
 
 
 class Timers:
-    """Everything is due at once."""
+    """Every timer is due immediately."""
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         callback()
@@ -60,7 +60,7 @@ class Partitions:
 
 
 class Host:
-    """What the markers need of their broker."""
+    """The part of a broker that the markers use."""
 
     stopping = False
     node_id = 1
@@ -93,14 +93,14 @@ def times_asked(*errors: ErrorCode, leads: bool = True) -> int:
     "busy",
     [
         ErrorCode.COORDINATOR_NOT_AVAILABLE,  # too few replicas of its log are in sync
-        ErrorCode.NOT_COORDINATOR,  # its disk is full: seed 60607 of the simulator
+        ErrorCode.NOT_COORDINATOR,  # its disk is full
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ],
 )
-def test_a_coordinator_that_could_not_write_is_told_again(busy: ErrorCode) -> None:
-    """Nobody else would ever tell it: the transaction would be about to end for good."""
+def test_a_coordinator_that_could_not_write_is_notified_again(busy: ErrorCode) -> None:
+    """No other request would end the transaction."""
     assert times_asked(busy, busy, busy) == 4
 
 
-def test_a_coordinator_that_another_broker_leads_now_asks_by_itself() -> None:
+def test_a_coordinator_that_moved_to_another_broker_is_not_notified_again() -> None:
     assert times_asked(ErrorCode.NOT_COORDINATOR, leads=False) == 1

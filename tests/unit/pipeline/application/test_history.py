@@ -28,7 +28,7 @@ def ids(history: RunHistory) -> list[int | None]:
     return [row["batch_id"] for row in history.events()]
 
 
-def test_events_are_read_back_with_all_they_say(tmp_path: Path) -> None:
+def test_events_round_trip(tmp_path: Path) -> None:
     with RunHistory(tmp_path) as history:
         history.add(batch(3))
         history.add(Event("flow", EventKind.IDLE))
@@ -39,7 +39,7 @@ def test_events_are_read_back_with_all_they_say(tmp_path: Path) -> None:
     assert (last["kind"], last["message"], last["batch_id"]) == ("failed", "no", None)
 
 
-def test_many_events_are_few_commits(tmp_path: Path) -> None:
+def test_many_events_need_few_commits(tmp_path: Path) -> None:
     with RunHistory(tmp_path, spool_events=4) as history:
         for number in range(10):
             history.add(batch(number))
@@ -49,11 +49,11 @@ def test_many_events_are_few_commits(tmp_path: Path) -> None:
     assert DeltaTable(str(tmp_path / "events")).version() == 2
 
 
-def test_a_run_that_was_killed_loses_no_event_and_doubles_none(tmp_path: Path) -> None:
+def test_a_killed_run_neither_loses_nor_duplicates_events(tmp_path: Path) -> None:
     killed = RunHistory(tmp_path)
     killed.__enter__()
     killed.add(batch(0))
-    killed._close()  # what the end of a process does
+    killed._close()  # as at the end of a process
     (spool,) = tmp_path.glob("spool-*.jsonl")
     content = spool.read_text() + '{"half a li'
     spool.write_text(content)

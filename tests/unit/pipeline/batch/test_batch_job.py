@@ -1,4 +1,4 @@
-"""Headers are read wherever a flow can see them, and nowhere else."""
+"""Headers are read only if a flow can use them."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_sql_that_can_see_the_headers_gets_them(sql: str) -> None:
     assert flow_needs_headers(transform=[{"sql": sql}])
 
 
-def test_rules_and_dead_letters_see_them_too() -> None:
+def test_rules_and_dead_letters_get_headers_too() -> None:
     assert flow_needs_headers(expect=[{"name": "h", "sql": "size(_record.headers) > 0"}])
     assert flow_needs_headers(dead_letter={"topic": "t.dlq"})
 
@@ -47,5 +47,5 @@ def test_rules_and_dead_letters_see_them_too() -> None:
         "SELECT _record . timestamp AS t FROM source",
     ],
 )
-def test_headers_that_nobody_can_see_are_not_read(sql: str) -> None:
+def test_unused_headers_are_not_read(sql: str) -> None:
     assert not flow_needs_headers(transform=[{"sql": sql}])

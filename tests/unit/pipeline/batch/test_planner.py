@@ -1,4 +1,4 @@
-"""The next batch follows from what the sink and the dead letters hold, whatever crashed before."""
+"""The next batch follows from the sink and the dead letters, after any crash."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def ranges(*wanted: tuple[int, int, int]) -> tuple[OffsetRange, ...]:
     return tuple(OffsetRange("t", *each) for each in wanted)
 
 
-def test_the_first_batch_begins_where_the_flow_began() -> None:
+def test_the_first_batch_starts_at_the_flows_start() -> None:
     begun = StartPosition({"t": "id-1"}, {P0: 7, P1: 50})
     plan = planner(beginning=begun).next_batch(LOG, None, None)
     assert (plan.batch_id, plan.ranges) == (0, ranges((0, 7, 100), (1, 50, 50)))
@@ -48,8 +48,8 @@ def test_nothing_new_is_an_empty_batch() -> None:
     assert planner().next_batch(LOG, CommittedBatch(4, {P0: 100, P1: 50}, "9"), None).is_empty
 
 
-def test_dead_letters_that_are_ahead_bring_the_same_batch_again() -> None:
-    """The log has grown since, but the batch keeps the ends that its dead letters were cut at."""
+def test_dead_letters_ahead_of_the_table_repeat_the_same_batch() -> None:
+    """The log has grown, but the batch keeps the end offsets of its dead letters."""
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
     ahead = CommittedBatch(5, {P0: 80, P1: 50}, "")
     plan = planner().next_batch(LOG, held, ahead)
@@ -57,8 +57,8 @@ def test_dead_letters_that_are_ahead_bring_the_same_batch_again() -> None:
     assert plan.dead_letters_done
 
 
-def test_the_rest_of_a_batch_that_another_run_has_cut_shorter_is_the_next_one() -> None:
-    """Its dead letters are in, with those of what the table has."""
+def test_the_rest_of_a_batch_that_another_run_shortened_is_the_next_one() -> None:
+    """Its dead letters are written, with those of the table's batch."""
     held = CommittedBatch(5, {P0: 60, P1: 50}, "9")
     further = CommittedBatch(5, {P0: 80, P1: 40}, "")
     plan = planner().next_batch(LOG, held, further)
@@ -69,7 +69,7 @@ def test_the_rest_of_a_batch_that_another_run_has_cut_shorter_is_the_next_one() 
     assert not plan.dead_letters_done
 
 
-def test_dead_letters_of_the_very_first_batch_bring_it_again_from_its_beginning() -> None:
+def test_dead_letters_of_the_first_batch_repeat_it_from_its_start() -> None:
     begun = StartPosition({"t": "id-1"}, {P0: 40, P1: 0})
     plan = planner(beginning=begun).next_batch(LOG, None, CommittedBatch(0, {P0: 80, P1: 20}, ""))
     assert plan.ranges == ranges((0, 40, 80), (1, 0, 20))
@@ -81,7 +81,7 @@ def test_dead_letters_that_agree_with_the_table_change_nothing() -> None:
     assert (plan.batch_id, plan.dead_letters_done) == (5, False)
 
 
-def test_a_table_that_went_back_is_named() -> None:
+def test_a_table_that_was_rolled_back_is_reported() -> None:
     with pytest.raises(PlanError, match="pipeline reset"):
         planner().next_batch(LOG, None, CommittedBatch(7, {P0: 10}, ""))
 
@@ -98,7 +98,7 @@ def test_a_limit_lets_every_partition_advance() -> None:
     assert all(each.size for each in plan.ranges)
 
 
-def test_expired_offsets_stop_the_flow_unless_it_may_go_on() -> None:
+def test_expired_offsets_stop_the_flow_unless_data_loss_is_allowed() -> None:
     log = SourcePartition({"t": "id-1"}, {P0: (70, 100), P1: (0, 50)})
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
     with pytest.raises(PlanError, match="offsets 60 to 69 were deleted"):
@@ -108,7 +108,7 @@ def test_expired_offsets_stop_the_flow_unless_it_may_go_on() -> None:
     assert plan.lost == ranges((0, 60, 70))
 
 
-def test_a_recreated_topic_stops_the_flow_unless_it_may_go_on() -> None:
+def test_a_recreated_topic_stops_the_flow_unless_data_loss_is_allowed() -> None:
     log = SourcePartition({"t": "id-2"}, {P0: (0, 5), P1: (0, 0)})
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
     with pytest.raises(PlanError, match="deleted and created again"):
@@ -117,13 +117,13 @@ def test_a_recreated_topic_stops_the_flow_unless_it_may_go_on() -> None:
     assert plan.ranges == ranges((0, 0, 5), (1, 0, 0))
 
 
-def test_a_log_that_ends_before_the_table_does_is_named() -> None:
+def test_a_log_that_ends_before_the_tables_offsets_is_reported() -> None:
     log = SourcePartition({"t": "id-1"}, {P0: (0, 10), P1: (0, 50)})
     with pytest.raises(PlanError, match="ends at 10, but the table holds it up to 60"):
         planner().next_batch(log, CommittedBatch(4, {P0: 60, P1: 50}, "9"), None)
 
 
-def test_a_topic_that_is_gone_is_named() -> None:
+def test_a_deleted_topic_is_reported() -> None:
     with pytest.raises(PlanError, match="t is gone"):
         planner().next_batch(SourcePartition({}, {}), CommittedBatch(4, {P0: 60}, "9"), None)
 
@@ -137,7 +137,7 @@ def test_a_recreated_topic_is_read_once_though_the_table_still_names_old_offsets
     assert fresh.next_batch(log, CommittedBatch(5, {P0: 90, P1: 0}, "10"), None).is_empty
 
 
-def test_what_is_new_is_kept_with_the_first_offset_that_it_had() -> None:
+def test_a_new_partition_is_stored_with_its_first_offset() -> None:
     begun = adopted(StartPosition({"t": "id-1"}, {P0: 100}), LOG, 1, OnDataLoss.FAIL)
     assert begun.starts == {P0: 100, P1: 0}
     assert adopted(begun, LOG, 2, OnDataLoss.FAIL) == begun
@@ -152,7 +152,7 @@ def test_a_topic_of_another_id_is_not_adopted_where_no_data_may_be_lost() -> Non
     assert adopted(begun, log, 5, OnDataLoss.FAIL) == begun
 
 
-def test_caught_up_means_every_partition_has_landed() -> None:
+def test_caught_up_means_every_partition_is_written() -> None:
     assert caught_up({P0: 5, P1: 0}, CommittedBatch(0, {P0: 5}, "1"))
     assert not caught_up({P0: 5, P1: 1}, CommittedBatch(0, {P0: 5}, "1"))
     assert not caught_up({P0: 5}, None)

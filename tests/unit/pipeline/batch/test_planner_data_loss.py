@@ -1,4 +1,4 @@
-"""Records that are gone are told of, or stop the flow; whatever was begun is brought to its end."""
+"""Lost records are reported or stop the flow; a started batch is finished."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def span(start: int, end: int) -> OffsetRange:
     return OffsetRange("t", 0, start, end)
 
 
-def test_retention_that_took_records_of_a_begun_batch_stops_it_or_is_told() -> None:
+def test_expired_records_of_a_started_batch_stop_it_or_are_reported() -> None:
     log = SourcePartition({"t": "id-1"}, {P0: (70, 100)})
     with pytest.raises(PlanError, match=r"60 to 69 were deleted .* on_data_loss: continue"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
@@ -37,14 +37,14 @@ def test_retention_that_took_records_of_a_begun_batch_stops_it_or_is_told() -> N
     assert (plan.ranges, plan.lost) == ((span(70, 80),), (span(60, 70),))
 
 
-def test_a_begun_batch_whose_records_are_all_gone_is_committed_empty() -> None:
+def test_a_started_batch_whose_records_all_expired_is_committed_empty() -> None:
     log = SourcePartition({"t": "id-1"}, {P0: (90, 100)})
     plan = planner(OnDataLoss.CONTINUE).next_batch(log, HELD, AHEAD)
     assert (plan.ranges, plan.lost) == ((span(90, 90),), (span(60, 90),))
     assert not plan.is_empty  # or the table would never reach the dead letters
 
 
-def test_a_begun_batch_is_never_read_from_another_topic_of_that_name() -> None:
+def test_a_started_batch_is_never_read_from_a_recreated_topic() -> None:
     log = SourcePartition({"t": "id-2"}, {P0: (0, 1000)})
     with pytest.raises(PlanError, match="deleted and created again"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
@@ -56,14 +56,14 @@ def test_a_begun_batch_is_never_read_from_another_topic_of_that_name() -> None:
     assert (following.batch_id, following.ranges) == (6, (span(0, 1000),))
 
 
-def test_a_batch_that_was_begun_with_the_new_topic_is_read_from_it() -> None:
+def test_a_batch_started_with_the_recreated_topic_is_read_from_it() -> None:
     log = SourcePartition({"t": "id-2"}, {P0: (0, 1000)})
     begun = adopted(BEGUN, log, HELD.batch_id + 1, OnDataLoss.CONTINUE)
     plan = planner(OnDataLoss.CONTINUE, begun).next_batch(log, HELD, AHEAD)
     assert (plan.ranges, plan.lost) == ((span(0, 80),), ())
 
 
-def test_a_begun_batch_of_a_topic_that_is_gone() -> None:
+def test_a_started_batch_of_a_deleted_topic_stops_or_is_reported() -> None:
     log = SourcePartition({}, {})
     with pytest.raises(PlanError, match="t is gone"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
@@ -71,7 +71,7 @@ def test_a_begun_batch_of_a_topic_that_is_gone() -> None:
     assert (plan.ranges, plan.lost) == ((span(80, 80),), (span(60, 80),))
 
 
-def test_a_log_that_is_shorter_than_it_was_ends_a_begun_batch_early() -> None:
+def test_a_truncated_log_ends_a_started_batch_early() -> None:
     log = SourcePartition({"t": "id-1"}, {P0: (0, 70)})
     plan = planner(OnDataLoss.CONTINUE).next_batch(log, HELD, AHEAD)
     assert plan.ranges == (span(60, 70),)

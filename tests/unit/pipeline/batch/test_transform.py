@@ -1,4 +1,4 @@
-"""Work that Spark's workers do elsewhere: their files must be seen, and code must come along."""
+"""Remote Spark workers: the driver must see their files, and they need the step's code."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def step(rows):
 """
 
 
-def test_files_on_another_disk_are_noticed_before_they_are_committed(tmp_path: Path) -> None:
+def test_files_on_another_disk_are_detected_before_the_commit(tmp_path: Path) -> None:
     there = tmp_path / "there.parquet"
     there.touch()
     check_seen([there], str(tmp_path))
@@ -46,7 +46,7 @@ def test_a_steps_functions_reach_workers_that_do_not_have_its_file(tmp_path: Pat
     assert done.stdout.strip() == "42"
 
 
-def test_what_is_installed_is_expected_to_be_there() -> None:
+def test_installed_packages_are_expected_on_workers() -> None:
     module, function = _load_step("json:dumps")
     _pickle_by_value(module)
     assert len(cloudpickle.dumps(function)) < 200  # its name, not its code

@@ -31,7 +31,7 @@ def letter(offset: int = 0, partition: int = 0, facts: Facts = FACTS, time_ms: i
     return Letter(TopicPartition("dlq", partition), record, facts_of(headers))
 
 
-def test_headers_carry_the_facts_and_leave_the_records_own_alone() -> None:
+def test_headers_describe_the_error_and_keep_the_records_headers() -> None:
     own = (("a", b"\xff"), ("a", None))
     headers = letter_headers(own, FACTS)
     assert facts_of(headers) == FACTS
@@ -39,7 +39,7 @@ def test_headers_carry_the_facts_and_leave_the_records_own_alone() -> None:
     assert headers[: len(own)] == own
 
 
-def test_a_letter_that_was_a_line_names_its_file_and_no_topic() -> None:
+def test_a_dead_letter_of_a_line_names_its_file_and_no_topic() -> None:
     line = Facts("", -1, -1, 1_000, "NotJson", "m", "lake", 7, -1, file="/in/a.json", line=3)
     headers = letter_headers((), line)
     assert facts_of(headers) == line
@@ -52,7 +52,7 @@ def test_a_letter_that_was_a_line_names_its_file_and_no_topic() -> None:
     assert parse_filter("source.file ~ a.json and source.line = 3 and source.row < 0")(found)
 
 
-def test_a_record_that_comes_back_counts_its_attempts() -> None:
+def test_a_replayed_record_counts_its_attempts() -> None:
     once = (("own", b"1"), *replayed_headers(letter_headers((), FACTS), "dlq", 0, 3))
     failed_again = letter_headers(once, FACTS)
     assert facts_of(failed_again).attempts == 1
@@ -60,19 +60,19 @@ def test_a_record_that_comes_back_counts_its_attempts() -> None:
     assert facts_of(twice).attempts == 2
 
 
-def test_the_last_of_two_headers_of_a_name_was_added_by_the_pipeline() -> None:
+def test_the_last_of_two_headers_with_one_name_is_the_pipelines() -> None:
     forwarded = letter_headers(letter_headers((), FACTS), replace(FACTS, topic="other"))
     assert facts_of(forwarded).topic == "other"
 
 
-def test_a_message_is_cut_between_characters() -> None:
+def test_a_message_is_truncated_between_characters() -> None:
     long = Facts("t", 0, 0, 0, "E", "é" * MAX_MESSAGE_BYTES, "p", 0, 1)
     message = facts_of(letter_headers((), long)).message
     assert len(message.encode()) <= MAX_MESSAGE_BYTES
     assert set(message) == {"é"}
 
 
-def test_headers_that_say_nothing_are_no_error() -> None:
+def test_invalid_headers_do_not_raise() -> None:
     facts = facts_of((("headrace.dlq.source.offset", b"many"), ("headrace.dlq.pipeline", None)))
     assert (facts.offset, facts.pipeline, facts.topic) == (-1, "", "")
 
@@ -94,11 +94,11 @@ def test_headers_that_say_nothing_are_no_error() -> None:
         ("time < 6", True),
     ],
 )
-def test_a_filter_compares_what_letters_say(where: str, meant: bool) -> None:
+def test_a_filter_compares_the_fields_of_dead_letters(where: str, meant: bool) -> None:
     assert parse_filter(where)(letter()) is meant
 
 
-def test_several_filters_must_all_hold() -> None:
+def test_a_dead_letter_must_match_all_filters() -> None:
     assert not parse_filter("error = ParseError", "batch = 8")(letter())
 
 
@@ -115,7 +115,7 @@ def test_several_filters_must_all_hold() -> None:
         ("error = A and ", "ends with `and`"),
     ],
 )
-def test_a_filter_that_makes_no_sense_says_why(where: str, said: str) -> None:
+def test_an_invalid_filter_is_rejected_with_a_reason(where: str, said: str) -> None:
     with pytest.raises(BadFilter, match=said):
         parse_filter(where)
 
@@ -136,7 +136,7 @@ def test_groups_are_counted_with_samples_and_times() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 5)), max_size=20))
-def test_the_ledger_knows_exactly_the_offsets_it_was_told(spans: list[tuple[int, int]]) -> None:
+def test_the_ledger_holds_exactly_the_added_offsets(spans: list[tuple[int, int]]) -> None:
     told = [(first, first + more) for first, more in spans]
     wanted = {at for first, last in told for at in range(first, last + 1)}
     ledger = ReplayLedger({0: told})

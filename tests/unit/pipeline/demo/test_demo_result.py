@@ -1,4 +1,4 @@
-"""The demo finds every way in which table and dead letters could differ from what was sent."""
+"""The demo reports every difference between the sent orders and its table and dead letters."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ LANDED = [(0, 0), (0, 2), (1, 1)]
 LETTERS = [((0, 1), "NotJson"), ((1, 0), "MissingField")]
 
 
-def test_everything_once_in_its_place_is_no_difference() -> None:
+def test_a_complete_result_has_no_difference() -> None:
     assert differences(5, BROKEN, LANDED, LETTERS) == []
     assert differences(0, {}, [], []) == []
 
@@ -33,7 +33,7 @@ def test_everything_once_in_its_place_is_no_difference() -> None:
         ),
     ],
 )
-def test_a_difference_is_said_with_its_place(
+def test_a_difference_is_reported_with_its_location(
     landed: Sequence[Place], letters: Sequence[tuple[Place, str]], said: str
 ) -> None:
     assert said in differences(5, BROKEN, landed, letters)

@@ -1,4 +1,4 @@
-"""The demo's orders: the same for a seed, mostly good, and broken in the ways they say."""
+"""The demo's orders are the same for a seed, mostly good, and broken in known ways."""
 
 import json
 from collections import Counter
@@ -37,13 +37,13 @@ def test_good_orders_have_all_fields_and_the_sum_of_their_lines(made: list[Order
         assert round(fields["amount"] * 100) == lines > 0
 
 
-def test_some_orders_are_broken_in_every_way(made: list[Order]) -> None:
+def test_every_kind_of_broken_order_occurs(made: list[Order]) -> None:
     kinds = Counter(order.error for order in made)
     assert set(kinds) == {LANDS, *(flaw.error for flaw in FLAWS)}
     assert COUNT * 0.01 < COUNT - kinds[LANDS] < COUNT * 0.04
 
 
-def test_a_broken_order_is_broken_as_it_says(made: list[Order]) -> None:
+def test_a_broken_order_has_the_stated_defect(made: list[Order]) -> None:
     for order in made:
         fields = fields_of(order)
         match order.error:

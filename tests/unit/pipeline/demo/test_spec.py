@@ -1,4 +1,4 @@
-"""The demo's spec is right, and names what the demo looks at."""
+"""The demo's spec is valid and names the topics and tables that the demo reads."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from headrace.pipeline.demo.spec import CHECKPOINT, DEAD_LETTER_TOPIC, PIPELINE,
 from headrace.pipeline.spec import Delta, TopicSource
 
 
-def test_the_spec_says_what_the_demo_relies_on(tmp_path: Path) -> None:
+def test_the_spec_has_the_settings_that_the_demo_needs(tmp_path: Path) -> None:
     (flow,) = parse_spec(SPEC, base=tmp_path).resolved()
     assert flow.id == PIPELINE
     assert isinstance(flow.source, TopicSource)

@@ -1,4 +1,4 @@
-"""Avro and Protobuf by file and by registry; a bad record has its class and stops nothing."""
+"""Avro and Protobuf by file and by registry; a bad record gets an error class and stops nothing."""
 
 import base64
 import io
@@ -156,7 +156,7 @@ def test_every_truncation_of_avro_is_a_bad_record(order_avro: Path) -> None:
         ),
     ],
 )
-def test_avro_without_columns_is_refused(tmp_path: Path, schema: str, message: str) -> None:
+def test_avro_without_columns_is_rejected(tmp_path: Path, schema: str, message: str) -> None:
     file = tmp_path / "s.avsc"
     file.write_text(schema, encoding="utf-8")
     with pytest.raises(FormatError, match=message):
@@ -184,7 +184,7 @@ def test_avro_by_registry_reads_old_schemas_as_the_newest() -> None:
         assert error_of(decoder, b"\0\0") == "NotAvro"
 
 
-def test_a_registry_that_is_gone_stops_the_batch_and_makes_no_bad_records(
+def test_an_unavailable_registry_stops_the_batch_without_bad_records(
     order_avro: Path,
 ) -> None:
     text, _ = avro.reader_schema(Avro(schema=str(order_avro)), "")
@@ -199,7 +199,7 @@ def test_a_registry_that_is_gone_stops_the_batch_and_makes_no_bad_records(
         AvroDecoder(text, Access(url)).decode(b"\0\0\0\0\7")
 
 
-def test_the_way_into_a_registry_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_credentials_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGISTRY_PASSWORD", "hunter2")
     auth = Settings({"username": "me", "password": "${REGISTRY_PASSWORD}"})
     access = access_of(Registry(url="http://registry:8081/", auth=auth))
@@ -284,14 +284,14 @@ def test_protobuf_by_descriptor_set(tmp_path: Path) -> None:
         ('syntax = "proto3"; import "b.proto"; message A { string a = 1; }', None, "b.proto"),
     ],
 )
-def test_protobuf_without_columns_is_refused(
+def test_protobuf_without_columns_is_rejected(
     tmp_path: Path, text: str, message: str | None, reason: str
 ) -> None:
     with pytest.raises(FormatError, match=reason):
         protobuf.reader_schema(Protobuf(schema=proto_file(tmp_path, text), message=message), "")
 
 
-def test_protobuf_by_registry_minds_the_message_indexes() -> None:
+def test_protobuf_by_registry_uses_the_message_indexes() -> None:
     answer = {"id": 4, "schemaType": "PROTOBUF", "schema": PROTO}
     answers = {"/subjects/o-value/versions/latest": answer, "/schemas/ids/4": answer}
     with registry(answers) as url:
@@ -307,7 +307,7 @@ def test_protobuf_by_registry_minds_the_message_indexes() -> None:
         assert error_of(decoder, b"\0\0\0\0\x09\0" + body) == "UnknownSchemaId"
 
 
-def test_one_bad_record_does_not_spoil_its_batch(order_avro: Path) -> None:
+def test_one_bad_record_does_not_fail_its_batch(order_avro: Path) -> None:
     text, columns = avro.reader_schema(Avro(schema=str(order_avro)), "")
     make: Callable[[object], bytes] = lambda price: avro_bytes({**ROW, "price": price})  # noqa: E731
     wide = {**ORDER, "fields": json.loads(json.dumps(ORDER["fields"]))}

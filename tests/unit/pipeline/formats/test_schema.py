@@ -1,4 +1,4 @@
-"""Schemas are read from DDL and JSON Schema alike, and refused with the reason."""
+"""Schemas are read from DDL and JSON Schema, or rejected with the reason."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_ddl_of_every_kind() -> None:
     "text",
     ["", "id", "id BIGNT", "id BIGINT name", "a ARRAY<INT", "a INT, A INT", "a DECIMAL(99)", "a %"],
 )
-def test_what_is_no_ddl_is_refused(text: str) -> None:
+def test_invalid_ddl_is_rejected(text: str) -> None:
     with pytest.raises(FormatError):
         parse_ddl(text)
 
@@ -95,7 +95,7 @@ def test_json_schema_becomes_columns() -> None:
         ({"properties": {"a": {"type": "string"}}, "required": ["b"]}, "no property"),
     ],
 )
-def test_what_is_no_json_schema_of_columns_is_refused(schema: object, message: str) -> None:
+def test_a_json_schema_without_columns_is_rejected(schema: object, message: str) -> None:
     text = schema if isinstance(schema, str) else json.dumps(schema)
     with pytest.raises(FormatError, match=message):
         parse_json_schema(text)
@@ -126,7 +126,7 @@ types: st.SearchStrategy[Type] = st.recursive(
         unique_by=lambda column: column.name.lower(),
     )
 )
-def test_a_pinned_schema_is_read_back_as_it_was(columns: list[Column]) -> None:
+def test_a_pinned_schema_round_trips(columns: list[Column]) -> None:
     struct = StructOf(tuple(columns))
     assert parse_ddl(to_ddl_with_rules(struct)) == struct
 
@@ -155,7 +155,7 @@ def test_a_schema_is_pinned_once_and_a_change_is_a_new_version(tmp_path: Path) -
     assert latest.text == "id STRING"
 
 
-def test_a_broken_pinned_schema_is_told_and_not_replaced(tmp_path: Path) -> None:
+def test_a_damaged_pinned_schema_is_reported_and_not_replaced(tmp_path: Path) -> None:
     pinned_schemas.pin(str(tmp_path), "value", "json", "id BIGINT")
     (file,) = (tmp_path / "schemas/value").iterdir()
     file.write_text("{", encoding="utf-8")

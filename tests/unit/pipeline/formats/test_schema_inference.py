@@ -15,7 +15,7 @@ def test_fields_of_all_examples_are_columns() -> None:
     ) == ("`id` double, `a` struct<`b`:double>, `n` string, `c` array<string>, `t` boolean")
 
 
-def test_what_is_no_object_does_not_count() -> None:
+def test_values_that_are_not_objects_are_ignored() -> None:
     assert inferred(b"bad", None, b"[1]", b"\xff", b"[" * 100_000, b"{}") == ""
     assert inferred(b"bad", b'{"id":1}') == "`id` bigint"
 
@@ -27,7 +27,7 @@ def test_the_type_of_most_examples_wins() -> None:
     )
 
 
-def test_names_that_differ_in_case_are_one_column_by_the_spelling_that_most_records_have() -> None:
+def test_names_that_differ_in_case_become_one_column_with_the_commonest_spelling() -> None:
     assert (
         inferred(
             b'{"Id":"x"}', b'{"id":1,"in":{"A":1}}', b'{"id":2,"in":{"a":"b","A":2}}', b'{"ID":3}'

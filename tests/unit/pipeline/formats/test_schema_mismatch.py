@@ -1,4 +1,4 @@
-"""What a bad record's message says: which fields, what was expected, what was found."""
+"""A bad record's message names the field, the expected type and the actual value."""
 
 import json
 
@@ -33,12 +33,12 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("record", "said"), MISFITS)
-def test_the_field_that_does_not_fit_is_named(record: dict[str, object], said: str) -> None:
+def test_a_mismatched_field_is_named(record: dict[str, object], said: str) -> None:
     message = Explanation(SCHEMA).message(json.dumps(record).encode(), None, SAID, open_=True)
     assert message == f"does not fit the schema: {said}"
 
 
-def test_what_fits_is_not_named() -> None:
+def test_matching_fields_are_not_named() -> None:
     good = {
         "id": 1,
         "small": -(2**31),
@@ -56,7 +56,7 @@ def test_what_fits_is_not_named() -> None:
     assert list(mismatches(json.dumps(good).encode(), SCHEMA)) == []
 
 
-def test_a_value_that_is_no_object_is_named_as_a_whole() -> None:
+def test_a_value_that_is_not_an_object_is_named_as_a_whole() -> None:
     (found,) = mismatches(b"[1]", parse_ddl("id BIGINT"))
     assert found.said(with_value=True) == "the value: expected struct<`id`:bigint>, found array [1]"
 
@@ -72,13 +72,13 @@ def test_a_message_is_bounded_and_hides_the_content_where_it_must() -> None:
     assert "secret" not in explanation.message(record, None, SAID, open_=False)
 
 
-def test_where_nothing_is_found_the_message_stays_as_it_was() -> None:
+def test_the_message_is_unchanged_without_a_mismatch() -> None:
     explanation = Explanation(parse_ddl("at DATE"), judges_times=False)
     for value in (b'{"at": "31/12/2026"}', b"{", b"9" * 5000, b"[" * 100_000, None):
         assert explanation.message(value, None, SAID, open_=True) == SAID
 
 
-def test_a_key_has_a_schema_of_its_own() -> None:
+def test_a_key_has_its_own_schema() -> None:
     explanation = Explanation(None, parse_ddl("id BIGINT"))
     said = explanation.message(b"{}", b'{"id": "x"}', "the key does not fit", open_=True)
     assert said == 'the key does not fit the schema: id: expected bigint, found string "x"'

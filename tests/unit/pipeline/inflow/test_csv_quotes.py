@@ -32,7 +32,7 @@ def pieces(text: bytes, size: int) -> list[bytes]:
     st.booleans(),
     st.sampled_from([1, 2, 3, 5, 1000]),
 )
-def test_values_that_span_lines_are_found(
+def test_multi_line_values_are_found(
     rows: list[list[str]], end: str, ended: bool, size: int
 ) -> None:
     written = io.StringIO()
@@ -48,7 +48,7 @@ def test_values_that_span_lines_are_found(
     ("text", "line"),
     [(b'1,"a\n2,b\n', 1), (b'1,2\n"', 2), (b'1,"a\nb"\n3,"x', 3), (b'1,"a""\n', 1)],
 )
-def test_a_value_that_does_not_end_is_told_with_its_line(text: bytes, line: int, size: int) -> None:
+def test_an_unclosed_value_is_reported_with_its_line(text: bytes, line: int, size: int) -> None:
     with pytest.raises(UnclosedQuote) as caught:
         look_at(pieces(text, size), Quoting())
     assert caught.value.line == line
@@ -58,11 +58,11 @@ def test_a_value_that_does_not_end_is_told_with_its_line(text: bytes, line: int,
 @pytest.mark.parametrize(
     "text", [b"", b'5" pipe,3\n4,5\n', b'1,"abc"x,5\n2,3\n', b'"a","b"', b'a "b\nc" d\n', b'""\n']
 )
-def test_quotes_that_open_nothing_are_no_matter(text: bytes, size: int) -> None:
+def test_quotes_that_do_not_open_a_value_are_ignored(text: bytes, size: int) -> None:
     assert not look_at(pieces(text, size), Quoting()).spans_lines
 
 
-def test_ends_of_lines_that_differ_are_all_told() -> None:
+def test_every_kind_of_line_ending_is_reported() -> None:
     text = b'a,b\r\n1,"x\ny"\r\n2,z\n'
     assert look_at([text], Quoting()) == QuotedLines(True, frozenset({b"\n", b"\r\n"}))
 
@@ -81,7 +81,7 @@ def test_ends_of_lines_that_differ_are_all_told() -> None:
         ({}, b'1, "a\nb"\n', False),
     ],
 )
-def test_the_readers_options_count(options: dict[str, str], text: bytes, spans: bool) -> None:
+def test_the_readers_options_are_applied(options: dict[str, str], text: bytes, spans: bool) -> None:
     assert look_at([text], Quoting.of(options)).spans_lines == spans
 
 
@@ -95,7 +95,7 @@ def test_the_readers_options_count(options: dict[str, str], text: bytes, spans: 
         ("ü\r\nü\n".encode("latin-1"), 1),
     ],
 )
-def test_what_is_not_utf8_is_told_with_its_line(text: bytes, line: int, size: int) -> None:
+def test_invalid_utf8_is_reported_with_its_line(text: bytes, line: int, size: int) -> None:
     for quoting in (Quoting(), Quoting(quote=b"")):
         with pytest.raises(NotUtf8) as caught:
             look_at(utf8(pieces(text, size)), quoting)
@@ -104,7 +104,7 @@ def test_what_is_not_utf8_is_told_with_its_line(text: bytes, line: int, size: in
     assert b"".join(utf8(pieces(good, size))) == good
 
 
-def test_a_compressed_file_is_looked_into(tmp_path: Path) -> None:
+def test_a_compressed_file_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b'1,"a\nb"\n'))
     assert look_at(chunks_of(str(path), None), Quoting()).spans_lines

@@ -1,4 +1,4 @@
-"""Files and tables as sources: which files are next, and what was read before."""
+"""Files and tables as sources: the next files, and the files already read."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ def put(folder: Path, name: str, at_s: int) -> str:
     return str(path)
 
 
-def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
+def test_files_of_a_folder_are_read_oldest_first(tmp_path: Path) -> None:
     late = put(tmp_path, "a.json", 200)
     early = put(tmp_path, "day=1/b.json", 100)
     put(tmp_path, "_tmp/c.json", 50)
@@ -45,7 +45,7 @@ def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
         list_files(str(tmp_path / "nothing"), None)
 
 
-def test_lines_are_found_by_what_they_say_each_with_a_number_of_its_own(tmp_path: Path) -> None:
+def test_lines_are_found_by_content_and_equal_lines_get_different_numbers(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(b'\xef\xbb\xbf{"id": 1}\r\n\n  {"id": \n\xff\r{"id": \nx')
     wanted = [digest_of(each) for each in (b'{"id": ', b"\xff", b"nothing of the kind")]
@@ -57,12 +57,12 @@ def test_lines_are_found_by_what_they_say_each_with_a_number_of_its_own(tmp_path
     assert line_numbers(str(packed), None, wanted) == found
 
 
-def test_paths_of_files_are_as_their_owner_writes_them() -> None:
+def test_file_paths_are_reported_unescaped() -> None:
     assert path_of_uri("file:///in/a%20b%23.json") == "/in/a b#.json"
     assert path_of_uri("s3a://lake/a%20b.json") == "s3a://lake/a b.json"
 
 
-def test_a_pattern_chooses_among_the_files(tmp_path: Path) -> None:
+def test_a_pattern_selects_files(tmp_path: Path) -> None:
     wanted = put(tmp_path, "in/a.json", 1)
     put(tmp_path, "in/a.csv", 1)
     found = list_files(f"{tmp_path}/in/*.json", None)
@@ -80,7 +80,7 @@ def test_a_batch_is_limited_by_files_and_bytes_but_never_empty() -> None:
     assert next_files(found, {each.path for each in found}, 9, 1000) == []
 
 
-def test_what_a_batch_reads_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_the_files_of_a_batch_are_known_after_a_restart(tmp_path: Path) -> None:
     first, second = BatchIntent(0, ("a", "b")), BatchIntent(1, ("c",), through=4, versions=(3,))
     intents = BatchIntents(tmp_path)
     intents.save(first)
@@ -91,7 +91,7 @@ def test_what_a_batch_reads_is_known_after_a_restart(tmp_path: Path) -> None:
     assert again.get(2) is None
 
 
-def test_what_earlier_releases_wrote_down_is_known_but_for_the_versions(tmp_path: Path) -> None:
+def test_file_lists_of_earlier_releases_are_read_except_versions(tmp_path: Path) -> None:
     BatchIntents(tmp_path).save(BatchIntent(0, ("a",), through=4, versions=(4,)))
     file = tmp_path / "inflow" / "00000000.json"
     written = json.loads(file.read_text())
@@ -102,7 +102,7 @@ def test_what_earlier_releases_wrote_down_is_known_but_for_the_versions(tmp_path
     assert list(found.versioned()) == []
 
 
-def test_without_the_record_of_what_was_read_nothing_is_read(tmp_path: Path) -> None:
+def test_nothing_is_read_if_the_list_of_read_files_is_missing(tmp_path: Path) -> None:
     intents = BatchIntents(tmp_path)
     intents.save(BatchIntent(1, ("c",)))
     with pytest.raises(BadIntent, match="Restore the checkpoint"):
@@ -173,7 +173,7 @@ def test_a_large_version_takes_several_batches(tmp_path: Path) -> None:
     assert [path for each in intents for path in each.files] == there
 
 
-def test_latest_begins_behind_what_is_there(table: str) -> None:
+def test_latest_starts_after_the_existing_versions(table: str) -> None:
     source = DeltaTableInput(DeltaSource(delta=table, start="latest"))
     first = source.next_intent(0, [])
     assert first == BatchIntent(0, (), through=2)
@@ -183,13 +183,13 @@ def test_latest_begins_behind_what_is_there(table: str) -> None:
     assert (len(following.files), following.through) == (1, 3)
 
 
-def test_rows_that_are_deleted_cannot_be_streamed(table: str) -> None:
+def test_a_version_that_deletes_rows_cannot_be_streamed(table: str) -> None:
     DeltaTable(table).delete("id = 1")
     with pytest.raises(NotAppended, match="--to 4"):
         DeltaLog(table, None).added(3)
 
 
-def test_versions_that_are_gone_or_hidden_are_said(table: str, tmp_path: Path) -> None:
+def test_missing_versions_and_deletion_vectors_are_rejected(table: str, tmp_path: Path) -> None:
     (Path(table) / "_delta_log" / f"{0:020}.json").unlink()
     with pytest.raises(NotAppended, match="no longer in its log"):
         DeltaTableInput(DeltaSource(delta=table)).next_intent(0, [])
@@ -201,7 +201,7 @@ def test_versions_that_are_gone_or_hidden_are_said(table: str, tmp_path: Path) -
 
 
 def rewrite_log(table: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Of the first version: what other writers of Delta tables do."""
+    """Changes the first version, as other writers of Delta tables do."""
     entry = Path(table) / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in entry.read_text().split("\n") if line]
     for action in actions:
@@ -210,8 +210,8 @@ def rewrite_log(table: str, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_table_that_maps_its_columns_is_refused(tmp_path: Path, mode: str) -> None:
-    # Its files have other names for the columns: read by the table's, all would be null.
+def test_a_table_with_column_mapping_is_rejected(tmp_path: Path, mode: str) -> None:
+    # Its files use other column names: with the table's names all values would be null.
     table = str(tmp_path / "table")
     write_deltalake(table, pa.table({"id": [1]}))
 
@@ -241,14 +241,16 @@ def test_a_table_that_maps_its_columns_is_refused(tmp_path: Path, mode: str) -> 
         ("file:///elsewhere/day=a/part.parquet", "shallow clone"),
     ],
 )
-def test_files_whose_folders_do_not_tell_their_partitions_are_refused(path: str, said: str) -> None:
+def test_files_whose_folders_do_not_name_their_partitions_are_rejected(
+    path: str, said: str
+) -> None:
     # Delta allows it. Spark takes the values from the folders, and would find nulls.
     add = {"path": path, "dataChange": True, "size": 1, "partitionValues": {"day": "a"}}
     with pytest.raises(NotAppended, match=said):
         added_files(0, [json.dumps({"add": add})])
 
 
-def test_any_text_may_be_in_a_tables_log(tmp_path: Path) -> None:
+def test_any_text_in_a_tables_log_is_read(tmp_path: Path) -> None:
     # Each of these ends a line to Python, and none to Delta.
     table, texts = str(tmp_path / "table"), ["a\u2028b", "a\x85b", "a b/c=%", "ü"]
     rows = pa.table({"id": list(range(len(texts))), "p": texts})

@@ -1,4 +1,4 @@
-"""Schemas that Spark has found are written down without a session."""
+"""Schemas from Spark are written as text without a session."""
 
 from pyspark.sql import types
 
@@ -14,7 +14,7 @@ from headrace.pipeline.inflow.schema_text import ddl_of
 
 
 def test_a_schema_is_written_as_it_is_read_back() -> None:
-    # Through Spark Connect, `StructType.toDDL` failed in the threads of flows.
+    # Through Spark Connect, `StructType.toDDL` fails in the threads of flows.
     inner = types.StructType(
         [
             types.StructField("a `b`", types.DecimalType(10, 2), nullable=False),

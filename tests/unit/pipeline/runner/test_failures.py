@@ -1,4 +1,4 @@
-"""Of an error's many lines the one that matters is told, and whether another try may help."""
+"""The relevant line of an error is reported, and whether a retry may help."""
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
@@ -42,7 +42,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         CommitUncertain("no answer"),
     ],
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_transient_failures_are_retried(error: Exception) -> None:
     assert failure_of(error).passing
 
 
@@ -62,7 +62,7 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
         OSError(28, "No space left on device"),
     ],
 )
-def test_what_a_person_must_mend_is_not(error: Exception) -> None:
+def test_permanent_failures_are_not_retried(error: Exception) -> None:
     assert not failure_of(error).passing
 
 
@@ -74,13 +74,13 @@ def test_what_a_person_must_mend_is_not(error: Exception) -> None:
         RuntimeError("(sqlite3.OperationalError) database or disk is full"),
     ],
 )
-def test_a_full_disk_is_told_with_what_to_do(error: Exception) -> None:
+def test_a_full_disk_is_reported_with_advice(error: Exception) -> None:
     failure = failure_of(error)
     assert not failure.passing
     assert FREE_SPACE in failure.message
 
 
-def test_the_line_that_matters_is_found() -> None:
+def test_the_relevant_line_of_an_error_is_found() -> None:
     text = IN_A_TASK.format(error="DataLost: t-0: offsets were deleted")
     assert raised_in(text) == ("DataLost", "t-0: offsets were deleted")
     assert failure_of(PythonException(text)).message == "t-0: offsets were deleted"
@@ -104,26 +104,28 @@ def test_the_line_that_matters_is_found() -> None:
         ),
     ],
 )
-def test_what_workers_lack_is_told_with_what_to_install(text: str, lacking: str) -> None:
+def test_a_package_missing_on_workers_is_reported_with_how_to_install_it(
+    text: str, lacking: str
+) -> None:
     failure = failure_of(PythonException(text))
     assert lacking in failure.message
     assert "install 'headrace[pipeline]' there" in failure.message
     assert not failure.passing
 
 
-def test_files_in_a_bucket_that_spark_cannot_read_are_told_as_such() -> None:
+def test_bucket_files_that_spark_cannot_read_are_reported() -> None:
     failure = failure_of(
         PythonException('UnsupportedFileSystemException: No FileSystem for scheme "s3"')
     )
     assert "has no S3 client" in failure.message
 
 
-def test_a_cluster_that_cannot_be_reached_is_known_as_such() -> None:
+def test_an_unreachable_spark_cluster_is_recognized() -> None:
     assert failure_of(caused(ReadFailed("x"), ConnectionFailed("refused"))).unreachable
     assert not failure_of(PlanError("x")).unreachable
 
 
-def test_javas_version_is_read_from_what_it_prints() -> None:
+def test_the_java_version_is_parsed_from_its_output() -> None:
     assert java_version('openjdk version "17.0.15" 2025-04-15') == 17
     assert java_version('openjdk version "21" 2023-09-19') == 21
     assert java_version('java version "1.8.0_392"') == 8

@@ -1,4 +1,4 @@
-"""What tasks that write to a topic fail with, as Spark tells it."""
+"""Errors of tasks that write to a topic, as Spark reports them."""
 
 import pytest
 from pyspark.errors import PySparkException
@@ -24,13 +24,13 @@ headrace.pipeline.producer.errors.{name}: {message}
         ("ProducerFailed", False),
     ],
 )
-def test_a_task_that_cannot_write_says_why_and_whether_it_passes(name: str, passing: bool) -> None:
+def test_a_task_that_cannot_write_says_why_and_whether_to_retry(name: str, passing: bool) -> None:
     error = PySparkException(SAID.format(name=name, message="the partition o-1: why"))
     found = failure_of(error)
     assert (found.message, found.passing) == ("the partition o-1: why", passing)
 
 
-def test_a_batch_that_must_be_redone_is_tried_again() -> None:
+def test_a_batch_that_must_be_repeated_is_retried() -> None:
     assert failure_of(TriedAgain("x")).passing
     assert failure_of(CommitUncertain("x")).passing
     assert not failure_of(ProducerFailed("x")).passing

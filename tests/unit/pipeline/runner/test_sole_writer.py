@@ -1,4 +1,4 @@
-"""A second pipeline on the same topic and table is refused before it writes anything."""
+"""A second pipeline on the same topic and table is rejected before it writes."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,9 @@ def written(flow: Flow, topic: str = "orders", batches: int = 1) -> TableSink:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_another_name_on_the_same_topic_and_table_is_refused(tmp_path: Path, form: str) -> None:
+def test_another_pipeline_name_on_the_same_topic_and_table_is_rejected(
+    tmp_path: Path, form: str
+) -> None:
     written(flow_of(tmp_path, form, "first"))
     second = flow_of(tmp_path, form, "second")
     with pytest.raises(SinkError, match=r"records of topic orders, written by pipeline first;"):
@@ -49,7 +51,7 @@ def test_another_name_on_the_same_topic_and_table_is_refused(tmp_path: Path, for
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_same_name_other_topics_siblings_and_backfills_are_not(
+def test_the_same_name_other_topics_siblings_and_backfills_are_accepted(
     tmp_path: Path, form: str
 ) -> None:
     first = flow_of(tmp_path, form, "first")
@@ -64,13 +66,13 @@ def test_the_same_name_other_topics_siblings_and_backfills_are_not(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_sink_may_allow_it(tmp_path: Path, form: str) -> None:
+def test_the_sink_setting_can_allow_several_writers(tmp_path: Path, form: str) -> None:
     written(flow_of(tmp_path, form, "first"))
     second = flow_of(tmp_path, form, "second", other_pipelines="allow")
     assert check_sole_writer(second, open_sink(second, {}), [second.id]) is None
 
 
-def test_a_pipeline_that_shares_a_table_already_is_warned(tmp_path: Path) -> None:
+def test_a_pipeline_that_already_shares_a_table_gets_a_warning(tmp_path: Path) -> None:
     written(flow_of(tmp_path, "delta", "first"))
     second = flow_of(tmp_path, "delta", "second")
     warning = check_sole_writer(second, written(second), [second.id])
@@ -78,7 +80,7 @@ def test_a_pipeline_that_shares_a_table_already_is_warned(tmp_path: Path) -> Non
     assert "pipeline first" in warning
 
 
-def test_writers_are_known_from_a_checkpoint_of_the_delta_log(tmp_path: Path) -> None:
+def test_writers_are_read_from_a_checkpoint_of_the_delta_log(tmp_path: Path) -> None:
     from deltalake import DeltaTable
 
     first = flow_of(tmp_path, "delta", "first")

@@ -1,4 +1,4 @@
-"""A task parts its rows: good ones to the writer, bad ones aside, counted and never lost."""
+"""A task sends good rows to the writer and stages bad records; none is lost."""
 
 import json
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def of(report: list[dict[str, object]], kind: str) -> list[dict[str, object]]:
     return [row for row in report if row["kind"] == kind]
 
 
-def test_good_rows_are_written_and_bad_ones_staged_as_they_were(tmp_path: Path) -> None:
+def test_good_rows_are_written_and_bad_records_staged_unchanged(tmp_path: Path) -> None:
     report = run(tmp_path, good(1), bad(7, "dead_letter"), good(2), bad(8, "skip"))
     (file,) = of(report, "file")
     assert pq.read_table(tmp_path / "table" / str(file["path"])).to_pylist() == [
@@ -98,7 +98,7 @@ def test_a_record_that_is_not_json_gets_its_own_cause(tmp_path: Path, action: st
     assert message == "is incomplete JSON: it ends after 8 characters"
 
 
-def test_a_record_that_stops_the_flow_is_named_and_its_content_is_not(tmp_path: Path) -> None:
+def test_a_record_that_stops_the_flow_is_named_without_its_content(tmp_path: Path) -> None:
     report = run(tmp_path, good(1), bad(7, "fail"), good(2))
     (failed,) = of(report, "failed")
     assert json.loads(str(failed["stats"])) == ["t", 0, 7, "NotJson", "is not JSON", ""]
@@ -109,7 +109,7 @@ def test_a_dead_letter_without_its_record_stops_the_flow(tmp_path: Path) -> None
     assert "_record" in str(failed["stats"])
 
 
-def test_a_merge_is_told_which_rows_go(tmp_path: Path) -> None:
+def test_a_merge_receives_the_rows_to_delete(tmp_path: Path) -> None:
     (file,) = of(run(tmp_path, {**good(1), "_deleted": True}, merges=True), "file")
     rows = pq.read_table(tmp_path / "table" / str(file["path"])).to_pylist()
     assert rows == [{"id": 1, "_deleted": True}]

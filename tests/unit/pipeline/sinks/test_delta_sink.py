@@ -1,4 +1,4 @@
-"""A Delta table takes each batch once and says which offsets it holds."""
+"""A Delta table commits each batch once and stores its offsets."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,7 +44,7 @@ def ids(table: Path) -> list[int]:
     return sorted(DeltaTable(str(table)).to_pyarrow_table().column("id").to_pylist())
 
 
-def test_a_batch_lands_once_however_often_it_is_committed(tmp_path: Path) -> None:
+def test_a_batch_committed_twice_is_written_once(tmp_path: Path) -> None:
     sink = DeltaSink(TableSettings(str(tmp_path / "t")))
     assert sink.last_commit("orders_to_lake", [PARTITION]) is None
     sink.prepare(SCHEMA)
@@ -74,7 +74,7 @@ def test_rows_are_partitioned_and_found_by_their_partition(tmp_path: Path) -> No
     assert ids(tmp_path / "t") == [1, 2, 3, 4]
 
 
-def test_a_new_column_is_added_and_old_rows_have_none_of_it(tmp_path: Path) -> None:
+def test_a_new_column_is_null_in_old_rows(tmp_path: Path) -> None:
     settings = TableSettings(str(tmp_path / "t"))
     sink = DeltaSink(settings)
     sink.prepare(SCHEMA)
@@ -90,7 +90,7 @@ def test_a_new_column_is_added_and_old_rows_have_none_of_it(tmp_path: Path) -> N
     assert table.column("note").to_pylist() == [None, "hello"]
 
 
-def test_a_column_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_column_of_another_type_is_rejected_by_name(tmp_path: Path) -> None:
     settings = TableSettings(str(tmp_path / "t"))
     DeltaSink(settings).prepare(SCHEMA)
     changed = pa.schema([("id", pa.string()), ("day", pa.string()), ("amount", pa.float64())])
@@ -98,7 +98,7 @@ def test_a_column_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
         DeltaSink(settings).prepare(changed)
 
 
-def test_merged_rows_replace_remove_and_add(tmp_path: Path) -> None:
+def test_a_merge_updates_deletes_and_inserts_rows(tmp_path: Path) -> None:
     sink = DeltaSink(TableSettings(str(tmp_path / "t"), mode=Mode.MERGE, key=("id",)))
     schema = SCHEMA.append(pa.field(DELETED, pa.bool_()))
     sink.prepare(schema)

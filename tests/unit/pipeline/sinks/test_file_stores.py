@@ -1,4 +1,4 @@
-"""A bucket's settings reach each library in its own words, and secrets are not shown."""
+"""A bucket's settings reach each library under its own names, and secrets are not shown."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_settings_mean_the_same_in_whatever_words(words: str) -> None:
+def test_setting_aliases_mean_the_same(words: str) -> None:
     bucket, others = bucket_of(WORDS[words])
     assert bucket == Bucket("id", "hidden", "", "eu-north-1", "http://127.0.0.1:9000")
     assert others == {}
@@ -61,14 +61,14 @@ def test_settings_mean_the_same_in_whatever_words(words: str) -> None:
     }
 
 
-def test_two_writers_are_told_apart_unless_the_spec_says_how_else() -> None:
+def test_concurrent_writers_are_detected_unless_the_spec_changes_it() -> None:
     mine = {"aws_conditional_put": "disabled", "timeout": "5s"}
     assert delta_options("s3://lake/orders", mine) == mine
     assert delta_options("s3://lake/orders", None) == {"AWS_CONDITIONAL_PUT": "etag"}
     assert delta_options("lake/orders", None) is None
 
 
-def test_a_store_of_ones_own_has_a_region_and_buckets_in_paths() -> None:
+def test_a_custom_endpoint_gets_a_region_and_path_style_buckets() -> None:
     bucket, _ = bucket_of({"endpoint": "store.example:9000"})
     assert bucket == Bucket(endpoint="https://store.example:9000", region="us-east-1")
     hosted, _ = bucket_of({"endpoint": "store.example", "path_style": "false"})
@@ -76,12 +76,12 @@ def test_a_store_of_ones_own_has_a_region_and_buckets_in_paths() -> None:
     assert hosted == bucket_of({"endpoint": "store.example", "force_virtual_addressing": "1"})[0]
 
 
-def test_plain_http_can_be_refused() -> None:
+def test_plain_http_can_be_rejected() -> None:
     with pytest.raises(SinkError, match="allow_http: false refuses it"):
         bucket_of({"endpoint": "http://store.example", "allow_http": "false"})
 
 
-def test_names_of_folders_may_hold_what_ends_a_url(tmp_path: Path) -> None:
+def test_folder_names_may_contain_url_delimiters(tmp_path: Path) -> None:
     store, path = open_store(f"{tmp_path}/a#b?c", None)
     assert isinstance(store, fs.LocalFileSystem)
     assert path == f"{tmp_path}/a#b?c"
@@ -89,7 +89,7 @@ def test_names_of_folders_may_hold_what_ends_a_url(tmp_path: Path) -> None:
     assert path_of("s3://lake/orders/") == "lake/orders"
 
 
-def test_workers_elsewhere_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_workers_get_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert rooted("lake/orders") == f"{tmp_path}/lake/orders"
     assert rooted("s3://lake/orders") == "s3://lake/orders"

@@ -1,4 +1,4 @@
-"""Every value that a table can be partitioned by comes back as it was, from every format."""
+"""Every valid partition value round-trips in every format."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -88,7 +88,7 @@ class Place:
         sink.commit(of, [described(row) for out in task(iter([batch])) for row in out.to_pylist()])
 
     def read(self, *, texts: bool) -> list[list[object]]:
-        """What each reader finds."""
+        """The rows of each reader."""
         table = str(self._home / "t")
         match self.format:
             case "delta":
@@ -132,7 +132,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_partition_value_comes_back_as_it_was(
+def test_a_partition_value_round_trips(
     place: Place, kind: pa.DataType, values: Sequence[object]
 ) -> None:
     if place.format == "delta" and kind == pa.decimal128(10, 2):
@@ -156,21 +156,21 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_an_empty_text_is_null_to_every_reader_where_a_format_has_none(place: Place) -> None:
+def test_an_empty_partition_text_is_null_if_the_format_cannot_store_it(place: Place) -> None:
     place.write(pa.string(), ["", "x", None])
     wanted = ["", "x", None] if place.format == "iceberg" else [None, "x", None]
     assert all(found == wanted for found in place.read(texts=True))
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.binary(), pa.list_(pa.int64())], ids=str)
-def test_a_type_that_makes_no_partitions_is_refused_before_anything_is_written(
+def test_a_type_unfit_for_partitions_is_rejected_before_any_write(
     place: Place, kind: pa.DataType
 ) -> None:
     with pytest.raises(SinkError, match="a table cannot be partitioned by p: a column of type"):
         place.sink().prepare(pa.schema([("id", pa.int64()), ("p", kind)]))
 
 
-def test_a_table_that_is_partitioned_by_all_its_columns_is_refused_where_its_rows_would_be_lost(
+def test_partitioning_by_all_columns_is_rejected_if_rows_would_be_lost(
     tmp_path: Path,
 ) -> None:
     columns = pa.schema([("p", pa.string())])
@@ -187,7 +187,7 @@ def test_a_small_decimal_is_written_without_an_exponent(tmp_path: Path) -> None:
     assert place.read(texts=True) == [["0.0000000001", "-0.0000000001"]]
 
 
-def test_texts_that_may_not_do_are_doubted_and_no_others() -> None:
+def test_only_texts_that_may_not_fit_are_checked() -> None:
     values = ["x", None, "", "x" * 84, "x" * 85, "__HIVE_DEFAULT_PARTITION__"]
     rows = pa.RecordBatch.from_pydict({"p": values, "q": list(range(6))})
     assert doubtful(rows, ["p", "q"]).to_pylist() == [False] * 4 + [True] * 2

@@ -1,4 +1,4 @@
-"""Small files are joined and old ones removed; no row is lost or doubled, nor one under way."""
+"""Small files are joined and old ones removed; no row is lost or duplicated."""
 
 import os
 import time
@@ -121,13 +121,13 @@ def aged(paths: Sequence[Path], days: float) -> None:
 
 
 def held(lake: Lake) -> tuple[int, int]:
-    """Batch and offset, as a new run asks for them."""
+    """Batch and offset, as a new run reads them."""
     committed = lake.sink().last_commit(PIPELINE, [PARTITION])
     assert committed is not None
     return committed.batch_id, committed.offsets[PARTITION]
 
 
-def test_small_files_become_one_and_the_table_knows_its_place(lake: Lake) -> None:
+def test_small_files_are_joined_and_the_table_keeps_its_offsets(lake: Lake) -> None:
     sink = filled(lake)
     done = sink.compact()
     assert (done.files_removed, done.files_added) == (BATCHES, 1)
@@ -157,7 +157,7 @@ def test_a_table_whose_files_are_large_is_left_alone(lake: Lake) -> None:
     assert lake.files() == before
 
 
-def test_a_batch_that_lands_while_files_are_joined_is_kept(
+def test_a_batch_committed_during_compaction_is_kept(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = filled(lake)
@@ -172,7 +172,7 @@ def test_a_batch_that_lands_while_files_are_joined_is_kept(
 
 
 def between(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Acts once, when files are joined and not exchanged yet."""
+    """Acts once, after files are joined and before they are replaced."""
     if lake.name == "delta":
         act()  # deltalake joins and commits in one call, which sees to this itself
         return
@@ -191,16 +191,16 @@ def between(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: Callable[[], objec
     monkeypatch.setattr(where, name, first)
 
 
-def test_a_batch_that_another_run_commits_at_the_same_moment_lands_once(
+def test_a_batch_committed_by_two_runs_is_written_once(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither library's own retries may add a batch that is in by then."""
+    """The libraries' retries must not add a batch that is already committed."""
     sink = filled(lake)
     other = lake.sink()
     other.prepare(SCHEMA)
     mine = written(sink, batch(BATCHES), row(BATCHES))
     theirs = written(other, batch(BATCHES), row(BATCHES))
-    if lake.name == "parquet":  # tells leftovers of a crash from its own
+    if lake.name == "parquet":  # distinguishes leftovers of a crash from its own
         mine = written(sink, batch(BATCHES), row(BATCHES))
     if lake.name == "iceberg":
         usual = IcebergSink._commit
@@ -222,22 +222,22 @@ def test_a_batch_that_another_run_commits_at_the_same_moment_lands_once(
 def test_a_batch_under_way_keeps_its_files_through_a_vacuum(lake: Lake) -> None:
     sink = filled(lake)
     begun = written(sink, batch(BATCHES), row(BATCHES))
-    aged(lake.data(), 0.5)  # far older than what is to be kept, and still under way
+    aged(lake.data(), 0.5)  # far older than the retention, and still in progress
     lake.sink().compact()
     lake.sink().vacuum(0)
     sink.commit(batch(BATCHES), begun)
     assert lake.ids() == list(range(BATCHES + 1))
 
 
-def test_files_of_a_crash_go_when_their_batch_is_in_or_a_day_is_over(lake: Lake) -> None:
+def test_files_left_by_a_crash_are_removed_after_the_commit_or_a_day(lake: Lake) -> None:
     sink = filled(lake)
     before = lake.data()
-    written(lake_sink(lake), batch(BATCHES - 1), row(9))  # a try at a batch that is in
+    written(lake_sink(lake), batch(BATCHES - 1), row(9))  # an attempt at a committed batch
     assert len(lake.data()) == len(before) + 1
     assert sink.vacuum(1).files_removed == 0  # younger than an hour
     assert sink.vacuum(0).files_removed == 1
     assert lake.data() == before
-    written(lake_sink(lake), batch(BATCHES + 5), row(9))  # a batch that never came
+    written(lake_sink(lake), batch(BATCHES + 5), row(9))  # a batch that was never committed
     assert sink.vacuum(0).files_removed == 0
     aged(lake.data(), 2)
     assert sink.vacuum(0).files_removed == 1
@@ -250,7 +250,7 @@ def lake_sink(lake: Lake) -> TableSink:
     return sink
 
 
-def test_the_place_in_a_delta_table_outlives_its_history(tmp_path: Path) -> None:
+def test_the_offsets_in_a_delta_table_outlive_its_history(tmp_path: Path) -> None:
     lake = Lake("delta", tmp_path)
     sink = filled(lake)
     sink.compact()
@@ -266,7 +266,7 @@ def test_the_place_in_a_delta_table_outlives_its_history(tmp_path: Path) -> None
     assert lake.ids() == list(range(BATCHES))
 
 
-def test_an_iceberg_table_forgets_snapshots_and_their_files(tmp_path: Path) -> None:
+def test_expired_iceberg_snapshots_are_removed_with_their_files(tmp_path: Path) -> None:
     lake = Lake("iceberg", tmp_path)
     sink = filled(lake)
     catalog = open_catalog(str(tmp_path), {})
@@ -284,7 +284,7 @@ def test_an_iceberg_table_forgets_snapshots_and_their_files(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
-def test_a_merge_that_meets_a_compaction_is_done_again(
+def test_a_merge_that_conflicts_with_a_compaction_is_retried(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(name, tmp_path)
@@ -323,7 +323,7 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
     assert lake.ids() == [1, 3, 4]
 
 
-def test_a_manifest_that_repeats_everything_comes_now_and_then(
+def test_a_complete_manifest_is_written_periodically(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifests, "WHOLE_EVERY", 3)
@@ -340,7 +340,7 @@ def test_a_manifest_that_repeats_everything_comes_now_and_then(
     assert (kept.batch_id, kept.offsets) == (7, {TopicPartition("orders", 1): 9})
 
 
-def test_files_that_were_exchanged_go_also_after_a_crash(
+def test_replaced_files_are_removed_even_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake("parquet", tmp_path)
@@ -354,13 +354,13 @@ def test_files_that_were_exchanged_go_also_after_a_crash(
     assert lake.ids() == list(range(BATCHES))
 
 
-def test_groups_of_small_files_are_about_as_large_as_wanted() -> None:
+def test_groups_of_small_files_are_near_the_target_size() -> None:
     sizes = [("a", 10), ("b", 60), ("c", 30), ("d", 45), ("e", 49), ("f", 200), ("g", 3)]
     assert packed(sizes, 100) == [["a", "c", "d"], ["e", "g"]]
     assert packed([("a", 1)], 100) == []
 
 
-def test_a_files_name_says_which_batch_it_is_of() -> None:
+def test_a_file_name_contains_its_batch() -> None:
     assert origin_of("day=1/orders-to-lake-12-0abc.parquet") == ("orders-to-lake", 12)
     assert origin_of("joined-0abc.parquet") is None
     assert origin_of("00000-0-1f2e.parquet") == ("00000", 0)  # of no pipeline that is known

@@ -1,4 +1,4 @@
-"""Iceberg tables and folders of Parquet take each batch once and say which offsets they hold."""
+"""Iceberg tables and Parquet folders commit each batch once and store their offsets."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ def write(sink: TableSink, of: BatchInfo, *batches: pa.RecordBatch) -> Sequence[
     return [described(row) for out in sink.write_task(of)(iter(batches)) for row in out.to_pylist()]
 
 
-def test_a_batch_lands_once_however_often_it_is_committed(kind: Kind) -> None:
+def test_a_batch_committed_twice_is_written_once(kind: Kind) -> None:
     sink = kind.sink()
     assert sink.last_commit(PIPELINE, [PARTITION]) is None
     sink.prepare(SCHEMA)
@@ -109,7 +109,7 @@ def test_rows_are_partitioned(kind: Kind) -> None:
     assert [str(day) for day in found.column("day").to_pylist()] == ["monday", "monday", "tuesday"]
 
 
-def test_a_new_column_is_added_and_another_type_is_refused(kind: Kind) -> None:
+def test_a_new_column_is_added_and_another_type_is_rejected(kind: Kind) -> None:
     sink = kind.sink()
     sink.prepare(SCHEMA)
     sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
@@ -144,7 +144,7 @@ def test_a_type_is_remembered_though_the_newest_rows_lack_the_column(kind: Kind)
     assert kind.rows().column("amount").to_pylist() == [1.0, None, None]
 
 
-def test_columns_that_differ_in_case_only_are_refused(kind: Kind) -> None:
+def test_columns_that_differ_only_in_case_are_rejected(kind: Kind) -> None:
     sink = kind.sink()
     sink.prepare(SCHEMA)
     sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
@@ -162,14 +162,14 @@ def test_a_table_keeps_its_partitioning(kind: Kind) -> None:
     kind.sink(partition_by=("day",)).prepare(SCHEMA)
 
 
-def test_a_partition_value_that_no_folder_can_be_named_for_is_explained(kind: Kind) -> None:
+def test_a_partition_value_that_cannot_name_a_folder_is_explained(kind: Kind) -> None:
     sink = kind.sink(partition_by=("day",))
     sink.prepare(SCHEMA)
     with pytest.raises(SinkError, match="column day has a value that is too long"):
         write(sink, batch(0, 0, 1), rows(1, day="ü" * 60))
 
 
-def test_an_empty_text_does_not_spoil_a_folder_that_is_partitioned_by_it(tmp_path: Path) -> None:
+def test_an_empty_partition_text_keeps_a_folder_readable(tmp_path: Path) -> None:
     # Spark refuses to read a folder with day= in it.
     kind = Kind("parquet", tmp_path)
     sink = kind.sink(partition_by=("day",))
@@ -191,7 +191,7 @@ def test_days_beyond_the_year_9999_are_written(kind: Kind) -> None:
     assert "far" not in json.loads(file.stats)["maxValues"]
 
 
-def test_columns_within_columns_land_batch_after_batch(kind: Kind) -> None:
+def test_nested_columns_are_written_in_every_batch(kind: Kind) -> None:
     inner = pa.struct([("sku", pa.string()), ("count", pa.int32())])
     nested = pa.schema(
         [
@@ -227,7 +227,7 @@ def test_two_runners_cannot_both_commit_a_batch(kind: Kind, tmp_path: Path) -> N
     other.prepare(SCHEMA)
     of = batch(0, 0, 1)
     mine, theirs = write(one, of, rows(1)), write(other, of, rows(1))
-    one.commit(of, mine)  # the other, which has begun later, has left it its files
+    one.commit(of, mine)  # the later one has not removed its files
     with suppress(SinkError):
         other.commit(of, theirs)
     assert kind.rows().column("id").to_pylist() == [1]
@@ -235,7 +235,7 @@ def test_two_runners_cannot_both_commit_a_batch(kind: Kind, tmp_path: Path) -> N
         assert len(list(tmp_path.glob("t/*.parquet"))) == 1
 
 
-def test_merged_rows_replace_remove_and_add_in_iceberg(tmp_path: Path) -> None:
+def test_an_iceberg_merge_updates_deletes_and_inserts_rows(tmp_path: Path) -> None:
     kind = Kind("iceberg", tmp_path)
     sink = kind.sink(mode=Mode.MERGE, key=("id",))
     schema = SCHEMA.append(pa.field(DELETED, pa.bool_()))
@@ -258,9 +258,7 @@ def test_merged_rows_replace_remove_and_add_in_iceberg(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [("k",), ("k", "id")])
-def test_rows_are_merged_by_numbers_that_are_none_in_iceberg(
-    tmp_path: Path, key: tuple[str, ...]
-) -> None:
+def test_nan_keys_are_merged_in_iceberg(tmp_path: Path, key: tuple[str, ...]) -> None:
     kind = Kind("iceberg", tmp_path)
     sink = kind.sink(mode=Mode.MERGE, key=key)
     schema = pa.schema([("k", pa.float64()), ("id", pa.int64()), ("n", pa.int64())])
@@ -279,14 +277,14 @@ def test_rows_are_merged_by_numbers_that_are_none_in_iceberg(
     assert kind.rows().to_pylist() == [{"k": 1.5, "id": 1, "n": 1}]
 
 
-def test_a_column_with_columns_is_no_key_in_iceberg(tmp_path: Path) -> None:
+def test_a_nested_column_cannot_be_an_iceberg_key(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.struct([("a", pa.int64())]))])
     sink = Kind("iceberg", tmp_path).sink(mode=Mode.MERGE, key=("id",))
     with pytest.raises(SinkError, match="rows cannot be merged by id"):
         sink.prepare(schema)
 
 
-def test_an_iceberg_table_is_made_with_its_partitioning_or_not_at_all(
+def test_an_iceberg_table_is_created_with_its_partitioning_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = Kind("iceberg", tmp_path)
@@ -304,7 +302,7 @@ def test_an_iceberg_table_is_made_with_its_partitioning_or_not_at_all(
 
 
 def test_a_batch_removes_only_its_own_leftovers(tmp_path: Path) -> None:
-    """Names of pipelines may look like another's with a batch's number."""
+    """A pipeline's name may look like another name with a batch number."""
     kind = Kind("parquet", tmp_path)
     sink = kind.sink()
     sink.prepare(SCHEMA)
@@ -316,7 +314,7 @@ def test_a_batch_removes_only_its_own_leftovers(tmp_path: Path) -> None:
     assert kind.rows().column("id").to_pylist() == [1, 2]
 
 
-def test_what_a_lost_worker_has_written_is_gone_with_the_commit_or_the_next_batch(
+def test_files_of_a_lost_worker_are_removed_by_the_commit_or_the_next_batch(
     tmp_path: Path,
 ) -> None:
     """Tools that read every file of the folder see each row once."""
@@ -330,7 +328,7 @@ def test_what_a_lost_worker_has_written_is_gone_with_the_commit_or_the_next_batc
     )
     sink.commit(first, [described(row) for row in done])
     assert [file.name for file in (tmp_path / "t").glob("*.parquet")] == [done[0]["path"]]
-    list(task(iter([rows(1, 2)])))  # thought dead, it was only slow
+    list(task(iter([rows(1, 2)])))  # considered dead, but only slow
     second = batch(1, 2, 3)
     sink.commit(second, write(sink, second, rows(3)))
     found = duckdb.sql(f"select id from '{tmp_path}/t/*.parquet' order by id").fetchall()
@@ -343,7 +341,7 @@ def test_a_parquet_folder_cannot_be_merged_into(tmp_path: Path) -> None:
         ParquetSink(TableSettings(str(tmp_path), mode=Mode.MERGE, key=("id",)))
 
 
-def test_a_crash_before_the_manifest_leaves_no_double_rows_after_the_replay(
+def test_a_crash_before_the_manifest_leaves_no_duplicates_after_the_replay(
     tmp_path: Path,
 ) -> None:
     kind = Kind("parquet", tmp_path)

@@ -1,4 +1,4 @@
-"""Rows as records, and what is known about a topic sink's last commit."""
+"""Rows as records, and the state of a topic sink's last commit."""
 
 import json
 from dataclasses import replace
@@ -47,7 +47,7 @@ def test_a_value_is_all_columns_as_json() -> None:
     }
 
 
-def test_what_python_or_json_cannot_hold_is_written_exactly_all_the_same() -> None:
+def test_values_beyond_python_or_json_are_written_exactly() -> None:
     # Digits of a decimal, the keys of a map, numbers that are none, years beyond 9999: in rows
     # that are a part of a batch, too.
     kinds = pa.schema(
@@ -115,7 +115,7 @@ def test_raw_records_are_the_columns_key_and_value() -> None:
         (Encoding(), {"a": [pa.scalar((1, 2, 3), pa.month_day_nano_interval())]}, "as JSON"),
     ],
 )
-def test_rows_that_cannot_become_records_are_refused(
+def test_rows_that_cannot_become_records_are_rejected(
     encoding: Encoding, columns: dict[str, list[object]], said: str
 ) -> None:
     with pytest.raises(SinkError, match=said):
@@ -163,7 +163,7 @@ def test_small_batches_without_keys_do_not_all_go_to_one_partition(tmp_path: Pat
     assert used == set(range(PARTS))
 
 
-def test_partitions_of_many_keys_are_those_of_one() -> None:
+def test_many_keys_get_the_same_partitions_as_single_keys() -> None:
     random = Random(1)
     keys = [None if at % 9 == 0 else random.randbytes(at % 23) for at in range(500)]
     found = partitions_for_keys(pa.array(keys, pa.binary()).slice(7), 5, without_key=3)
@@ -171,7 +171,7 @@ def test_partitions_of_many_keys_are_those_of_one() -> None:
 
 
 @pytest.mark.parametrize("compressible", [True, False])
-def test_what_a_topic_cannot_take_is_a_bad_record(tmp_path: Path, compressible: bool) -> None:
+def test_a_row_that_the_topic_rejects_is_a_bad_record(tmp_path: Path, compressible: bool) -> None:
     value = b"x" * 5000 if compressible else Random(1).randbytes(5000)
     record = {"topic": "s", "partition": 0, "offset": 7, "key": None, "value": value}
     rows = shaped(pa.RecordBatch.from_pydict({"value": [value, b"y"]}), [record, None])
@@ -182,7 +182,7 @@ def test_what_a_topic_cannot_take_is_a_bad_record(tmp_path: Path, compressible: 
     assert ("staged" in kinds) is not compressible
 
 
-def test_a_large_row_that_comes_from_no_record_stops_the_flow(tmp_path: Path) -> None:
+def test_a_large_row_without_a_source_record_stops_the_flow(tmp_path: Path) -> None:
     rows = shaped(pa.RecordBatch.from_pydict({"value": [Random(1).randbytes(5000)]}))
     to = delivery(tmp_path, max_record_bytes=1000, on_error="dead_letter", encoding=Encoding("raw"))
     said = [row["report"] for row in place(to, rows, 0).to_pylist() if row["report"]]
@@ -201,7 +201,7 @@ def test_a_partition_is_written_by_one_attempt_only(tmp_path: Path) -> None:
         claims.take(1)
 
 
-def test_an_attempt_that_comes_late_finds_no_claims(tmp_path: Path) -> None:
+def test_a_late_attempt_cannot_claim_partitions(tmp_path: Path) -> None:
     late = PartitionLocks.fresh(tmp_path, "0-0")
     PartitionLocks.fresh(tmp_path, "0-1").take(0)
     with pytest.raises(SinkError, match="share"):
@@ -241,7 +241,7 @@ def aborted(_: WriteIntent) -> bool:
     return False
 
 
-def test_the_marker_is_believed_before_the_checkpoint() -> None:
+def test_the_marker_takes_precedence_over_the_checkpoint() -> None:
     newer = CommittedBatch(4, {TopicPartition("t", 0): 12}, "marker")
     assert settled(newer, JournalEntry(DONE, INTENT), aborted) == newer
 
@@ -251,7 +251,7 @@ def test_a_marker_that_expired_is_replaced_by_the_checkpoint() -> None:
     assert settled(None, JournalEntry(), committed) is None
 
 
-def test_what_was_begun_and_has_no_marker_is_looked_up_in_the_topic() -> None:
+def test_a_started_batch_without_a_marker_is_looked_up_in_the_topic() -> None:
     assert settled(None, JournalEntry(DONE, INTENT), committed) == INTENT.batch
     assert settled(None, JournalEntry(DONE, INTENT), aborted) == DONE
     assert settled(None, JournalEntry(None, INTENT), aborted) is None
@@ -262,7 +262,7 @@ def test_a_marker_behind_the_checkpoint_stops_the_pipeline() -> None:
         settled(CommittedBatch(2, {}, "v"), JournalEntry(DONE), aborted)
 
 
-def test_the_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_the_journal_round_trips(tmp_path: Path) -> None:
     file = tmp_path / "x" / "commits.json"
     journal = TopicJournal(file)
     assert journal.read() == JournalEntry()

@@ -17,7 +17,7 @@ def chunk(count: int, size: int, *, header: bool = False) -> RecordArrays:
     return next(iter(decoded)).records
 
 
-def test_small_records_pass_however_many_there_are() -> None:
+def test_any_number_of_small_records_passes() -> None:
     watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=1000))
     for _ in range(5):
         watch.look(chunk(100, 50))
@@ -38,7 +38,7 @@ def test_large_records_are_found_over_several_chunks() -> None:
         watch.look(chunk(1, 400))
 
 
-def test_headers_count() -> None:
+def test_headers_count_towards_the_limit() -> None:
     watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=HEADER_BYTES + 100))
     watch.look(chunk(1, 10, header=True))
     with pytest.raises(RecordsTooLarge):

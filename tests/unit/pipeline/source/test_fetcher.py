@@ -1,4 +1,4 @@
-"""An answer without records is never taken for the end of a range without a reason."""
+"""An empty response ends a range only for a known reason."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ THROTTLED = FetchResponse(throttle_time_ms=1)
 
 
 def answers(broker: FakeBroker, *told: FetchResponse) -> list[FetchRequest]:
-    """The broker answers fetches so, the last one for ever; what it was asked."""
+    """Answers fetches in order and repeats the last answer; returns the requests."""
     left, asked = list(told), []
 
     def answer(request: Struct, version: int) -> FetchResponse:
@@ -66,7 +66,7 @@ def answers(broker: FakeBroker, *told: FetchResponse) -> list[FetchRequest]:
 
 
 def ends_at(broker: FakeBroker, *ends: int | ErrorCode) -> None:
-    """What the broker says of the log's bounds, the last for ever."""
+    """The log's bounds in order; the last one repeats."""
     left = list(ends)
 
     def answer(request: Struct, version: int) -> ListOffsetsResponse:
@@ -112,7 +112,7 @@ def read(
     return asyncio.run(run())
 
 
-def test_an_answer_that_a_quota_holds_back_is_asked_for_again() -> None:
+def test_a_fetch_delayed_by_a_quota_is_sent_again() -> None:
     (chunk,) = read(lambda one, two: answers(one, THROTTLED, THROTTLED, data(BATCH)))
     assert bytes(chunk.data) == BATCH
 
@@ -129,11 +129,11 @@ def test_an_answer_that_a_quota_holds_back_is_asked_for_again() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ],
 )
-def test_a_leader_that_has_moved_is_followed(code: ErrorCode) -> None:
+def test_a_moved_leader_is_found(code: ErrorCode) -> None:
     assert len(read(lambda one, two: answers(one, data(code=code), data(BATCH)))) == 1
 
 
-def test_a_new_leader_that_does_not_know_its_end_yet_is_waited_for() -> None:
+def test_the_fetcher_waits_for_a_new_leaders_end_offset() -> None:
     def script(one: FakeBroker, two: FakeBroker) -> None:
         answers(one, data(end=2, stable=2), data(end=2, stable=2), data(BATCH))
         ends_at(one, ErrorCode.OFFSET_NOT_AVAILABLE, 4)
@@ -141,7 +141,7 @@ def test_a_new_leader_that_does_not_know_its_end_yet_is_waited_for() -> None:
     assert len(read(script)) == 1
 
 
-def test_a_log_that_has_become_shorter_is_an_error() -> None:
+def test_a_truncated_log_is_an_error() -> None:
     def script(one: FakeBroker, two: FakeBroker) -> None:
         answers(one, data(end=2, stable=2))
         ends_at(one, 2)
@@ -151,7 +151,7 @@ def test_a_log_that_has_become_shorter_is_an_error() -> None:
     assert read(script, fail_on_data_loss=False) == []
 
 
-def test_offsets_that_retention_took_are_an_error_or_left_out() -> None:
+def test_expired_offsets_are_an_error_or_skipped() -> None:
     def script(one: FakeBroker, two: FakeBroker) -> None:
         answers(one, data(code=ErrorCode.OFFSET_OUT_OF_RANGE), data(BATCH))
         ends_at(one, 2)
@@ -162,7 +162,7 @@ def test_offsets_that_retention_took_are_an_error_or_left_out() -> None:
     assert chunk.start == 2
 
 
-def test_a_nearer_replica_is_read_and_left_when_it_fails() -> None:
+def test_a_nearer_replica_is_read_until_it_fails() -> None:
     asked: list[list[FetchRequest]] = []
 
     def script(one: FakeBroker, two: FakeBroker) -> None:
@@ -176,7 +176,7 @@ def test_a_nearer_replica_is_read_and_left_when_it_fails() -> None:
     assert [each.rack_id for each in asked[0]] == ["r", ""]
 
 
-def test_a_nearer_replica_that_is_behind_is_left_for_the_leader() -> None:
+def test_a_lagging_nearer_replica_is_replaced_by_the_leader() -> None:
     def script(one: FakeBroker, two: FakeBroker) -> None:
         answers(one, data(nearer=2), data(BATCH))
         answers(two, data(end=2, stable=2))
@@ -184,7 +184,7 @@ def test_a_nearer_replica_that_is_behind_is_left_for_the_leader() -> None:
     assert len(read(script)) == 1
 
 
-def test_a_nearer_replica_brings_the_records() -> None:
+def test_a_nearer_replica_returns_the_records() -> None:
     def script(one: FakeBroker, two: FakeBroker) -> None:
         answers(one, data(nearer=2))
         answers(two, data(BATCH))
@@ -192,17 +192,17 @@ def test_a_nearer_replica_brings_the_records() -> None:
     assert len(read(script)) == 1
 
 
-def test_a_range_whose_rest_was_compacted_away_ends_when_it_stays_empty() -> None:
+def test_a_range_ends_when_its_remaining_records_were_compacted_away() -> None:
     asked: list[list[FetchRequest]] = []
     assert read(lambda one, two: asked.append(answers(one, data()))) == []
     assert len(asked[0]) == EMPTY_ANSWERS
 
 
-def test_an_open_transaction_is_waited_for() -> None:
+def test_the_fetcher_waits_for_an_open_transaction() -> None:
     open_answers = [data(stable=0)] * (EMPTY_ANSWERS + 1)
     assert len(read(lambda one, two: answers(one, *open_answers, data(BATCH)))) == 1
 
 
-def test_what_the_broker_refuses_is_an_error_that_says_so() -> None:
+def test_a_broker_error_is_raised_with_its_reason() -> None:
     with pytest.raises(ReadFailed, match="TOPIC_AUTHORIZATION_FAILED"):
         read(lambda one, two: answers(one, data(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)))

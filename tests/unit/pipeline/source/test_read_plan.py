@@ -1,4 +1,4 @@
-"""Which task reads which ranges: nothing twice, nothing left out, no task for next to nothing."""
+"""Every offset range is read by one task, and tiny ranges share a task."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,12 +27,12 @@ def test_short_backlogs_share_a_task() -> None:
     assert planned(wanted) == [(first, second), (third,), (long,)]
 
 
-def test_who_asks_for_many_tasks_gets_them() -> None:
+def test_a_requested_number_of_tasks_is_used() -> None:
     wanted = ranges(10, 10, 10)
     assert planned(wanted, minPartitions="3") == [(each,) for each in wanted]
 
 
-def test_a_task_has_no_more_records_than_was_asked_for() -> None:
+def test_a_task_reads_at_most_the_requested_number_of_records() -> None:
     planned_tasks = planned(ranges(10, 10, 10), maxRecordsPerPartition="20")
     assert [sum(each.size for each in task) for task in planned_tasks] == [20, 10]
 

@@ -1,4 +1,4 @@
-"""Sockets between Java and Python: a session that was killed leaves none behind for good."""
+"""Sockets between Java and Python: the next session removes those of a killed one."""
 
 import signal
 import subprocess
@@ -37,7 +37,7 @@ def holder(parent: Path) -> "subprocess.Popen[str]":
     )
 
 
-def test_the_directory_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(
+def test_only_directories_of_dead_processes_are_removed(
     parent: Path,
 ) -> None:
     with holder(parent) as living, holder(parent) as killed:
@@ -53,22 +53,22 @@ def test_the_directory_of_a_killed_process_is_removed_and_that_of_a_living_one_s
         assert (kept / ".a.sock").exists()
         living.stdin.close()
         living.wait(START_TIMEOUT_S)
-    assert not kept.exists()  # who ends as usual clears up after itself
+    assert not kept.exists()  # a normal exit removes the directory
 
 
-def test_what_looks_alike_and_has_no_lock_is_left_alone(parent: Path) -> None:
+def test_a_similar_directory_without_a_lock_is_kept(parent: Path) -> None:
     other = parent / f"{PREFIX}of-somebody"
     other.mkdir()
     clear(parent)
     assert other.exists()
 
 
-def test_where_a_sockets_path_would_be_too_long_there_is_no_directory(tmp_path: Path) -> None:
+def test_a_socket_path_that_is_too_long_disables_the_directory(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60)
     deep.mkdir()
     assert made_home(deep) is None
     assert list(deep.iterdir()) == []
 
 
-def test_where_nothing_can_be_written_there_is_no_directory(tmp_path: Path) -> None:
+def test_an_unwritable_location_disables_the_directory(tmp_path: Path) -> None:
     assert made_home(tmp_path / "missing") is None

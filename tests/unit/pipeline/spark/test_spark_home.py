@@ -48,7 +48,7 @@ def test_a_linked_home_has_sparks_programs_and_no_zip_of_pyspark(
     assert not (home / "python").exists()
 
 
-def test_the_url_of_sparks_core_is_no_path_that_python_would_read(
+def test_the_url_of_sparks_core_is_not_a_path_that_python_reads(
     installed: Path, tmp_path: Path
 ) -> None:
     home = linked_home(installed, tmp_path / "cache")
@@ -73,7 +73,7 @@ def test_on_another_file_system_the_core_is_copied(
     assert not core.is_symlink()
 
 
-def test_another_version_in_the_same_place_has_a_home_of_its_own(
+def test_another_version_at_the_same_path_gets_its_own_home(
     installed: Path, tmp_path: Path
 ) -> None:
     before = linked_home(installed, tmp_path / "cache")
@@ -86,7 +86,7 @@ def test_another_version_in_the_same_place_has_a_home_of_its_own(
     assert (after / "jars" / "spark-core_2.13-4.3.1.jar").exists()
 
 
-def test_the_home_of_a_spark_that_is_gone_is_cleared_away(installed: Path, tmp_path: Path) -> None:
+def test_the_home_of_a_removed_spark_is_deleted(installed: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     gone = linked_home(installed, cache)
     assert gone is not None
@@ -105,7 +105,7 @@ def test_a_linked_home_is_made_once_and_leaves_nothing_else_behind(
     assert len(list(cache.iterdir())) == 1
 
 
-def test_where_nothing_can_be_written_spark_keeps_its_own_home(
+def test_spark_keeps_its_own_home_if_nothing_can_be_written(
     installed: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -120,7 +120,7 @@ def test_spark_on_this_machine_starts_from_the_linked_home() -> None:
 
 
 @pytest.mark.usefixtures("this_python")
-def test_a_home_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_spark_home_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HOME, "/opt/spark")
     with own_spark_home("local[2]"):
         assert os.environ[HOME] == "/opt/spark"
@@ -128,7 +128,7 @@ def test_a_home_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("this_python")
-def test_a_cluster_and_another_python_have_homes_of_their_own(
+def test_a_cluster_and_another_python_keep_their_own_homes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with own_spark_home("spark://master:7077"):
@@ -138,7 +138,7 @@ def test_a_cluster_and_another_python_have_homes_of_their_own(
         assert HOME not in os.environ
 
 
-def test_only_what_is_started_inside_is_kept_from_threads_for_algebra(
+def test_only_processes_started_inside_get_one_algebra_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(THREADS, raising=False)
@@ -147,7 +147,7 @@ def test_only_what_is_started_inside_is_kept_from_threads_for_algebra(
     assert THREADS not in os.environ
 
 
-def test_a_number_of_threads_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_number_of_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(THREADS, "4")
     with one_thread_for_algebra():
         assert os.environ[THREADS] == "4"

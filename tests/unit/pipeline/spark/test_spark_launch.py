@@ -1,4 +1,4 @@
-"""Java forks where it can and nothing else breaks: what a later Java refuses is not set."""
+"""Java forks where supported; a setting that a later Java rejects is not passed."""
 
 import sys
 
@@ -20,13 +20,13 @@ def test_java_forks_on_linux(java: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("java", [None, 22, 27])
-def test_a_java_that_may_not_know_the_setting_does_not_get_it(
+def test_a_java_that_may_lack_the_setting_does_not_get_it(
     java: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert fewer_programs(java) == {CHECKPOINT_MANAGER: RENAMING}
 
 
-def test_only_linux_can_fork_like_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fork_setting_is_for_linux_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert fewer_programs(17) == {CHECKPOINT_MANAGER: RENAMING}

@@ -80,7 +80,7 @@ def test_other_selects_lose_the_record_even_if_they_do_not_combine_rows(sql: str
 
 
 @pytest.mark.parametrize("sql", ROW_BY_ROW)
-def test_a_select_that_treats_each_row_by_itself_is_recognized(sql: str) -> None:
+def test_a_select_that_handles_each_row_separately_is_recognized(sql: str) -> None:
     assert read_select(sql).crosses_rows == ""
 
 

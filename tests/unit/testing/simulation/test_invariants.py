@@ -1,4 +1,4 @@
-"""The simulator's checks find what they look for, and only that."""
+"""The simulator's checks report violations, and only those."""
 
 import asyncio
 from asyncio import events
@@ -34,7 +34,7 @@ THERE = Place("bank", 1)
 TABLE = Place("table", 0)
 
 
-def test_who_never_rests_is_found_and_who_is_busy_is_not() -> None:
+def test_endless_work_is_reported_and_a_busy_process_is_not() -> None:
     schedule = Schedule(1)
 
     def again(pause_s: float) -> Callable[[], None]:
@@ -48,7 +48,7 @@ def test_who_never_rests_is_found_and_who_is_busy_is_not() -> None:
 
 
 @pytest.mark.parametrize("state", [TransactionState.OPEN, TransactionState.ABORTED])
-def test_a_transaction_that_is_not_committed_may_not_be_read(state: TransactionState) -> None:
+def test_reading_an_uncommitted_transaction_is_reported(state: TransactionState) -> None:
     transactions = TransactionHistory()
     transactions.states[b"t:0"] = state
     with pytest.raises(Violation) as found:
@@ -67,7 +67,7 @@ def test_a_transaction_that_is_not_committed_may_not_be_read(state: TransactionS
         (TransactionState.OPEN, {0: b"t:0"}, {0: b"t:0"}),
     ],
 )
-def test_torn_lost_and_unwanted_transactions_are_found(
+def test_torn_lost_and_unexpected_transactions_are_reported(
     state: TransactionState, here: dict[int, bytes], there: dict[int, bytes]
 ) -> None:
     transactions = TransactionHistory()
@@ -78,14 +78,14 @@ def test_torn_lost_and_unwanted_transactions_are_found(
 
 
 @pytest.mark.parametrize("state", [TransactionState.COMMITTED, TransactionState.ASKED])
-def test_a_transaction_in_all_its_partitions_is_whole(state: TransactionState) -> None:
+def test_a_transaction_in_all_its_partitions_is_complete(state: TransactionState) -> None:
     transactions = TransactionHistory()
     transactions.states = {b"t:0": state, b"t:1": TransactionState.ABORTED}
     transactions.read(HERE, [(4, b"t:0")])
     transactions.check({HERE: {4: b"t:0"}, THERE: {9: b"t:0"}})
 
 
-def test_what_a_reader_was_shown_may_not_go() -> None:
+def test_a_record_that_was_read_may_not_disappear() -> None:
     transactions = TransactionHistory()
     transactions.states[b"t:0"] = TransactionState.ASKED
     transactions.read(HERE, [(4, b"t:0")])
@@ -100,7 +100,7 @@ def acknowledged(*numbers: int) -> History:
     return history
 
 
-def test_compaction_may_take_values_that_have_a_successor() -> None:
+def test_compaction_may_remove_values_that_have_a_successor() -> None:
     history = acknowledged(0, 1, 5, 6)
     history.consumed(TABLE, [(0, b"table-0:0")])
     check_table(history, TABLE, {5: b"table-0:5", 6: b"table-0:6"})
@@ -116,13 +116,13 @@ def test_compaction_may_take_values_that_have_a_successor() -> None:
         {5: b"table-0:6", 6: b"table-0:5"},  # in another order
     ],
 )
-def test_a_lost_or_moved_value_of_a_compacted_topic_is_found(left: dict[int, bytes]) -> None:
+def test_a_lost_or_moved_value_of_a_compacted_topic_is_reported(left: dict[int, bytes]) -> None:
     with pytest.raises(Violation) as found:
         check_table(acknowledged(0, 1, 5, 6), TABLE, left)
     assert found.value.rule == LAST_STAYS
 
 
-def test_a_value_whose_place_was_not_told_may_lie_anywhere() -> None:
+def test_a_value_without_a_known_offset_may_be_anywhere() -> None:
     history = History()
     history.acked(TABLE, [b"table-0:3"], NO_OFFSET)
     check_table(history, TABLE, {8: b"table-0:3"})
@@ -131,10 +131,10 @@ def test_a_value_whose_place_was_not_told_may_lie_anywhere() -> None:
 @pytest.mark.parametrize(
     ("heard", "now", "another"), [(7, 9, True), (7, 7, False), (UNKNOWN, 9, False)]
 )
-def test_who_was_counted_in_an_earlier_life_may_have_had_more_than_now(
+def test_a_replica_counted_in_an_earlier_incarnation_may_have_had_more_records(
     heard: int, now: int, another: bool
 ) -> None:
-    """As it was in seed 300780: counted, gone and back within one turn of its leader."""
+    """The replica is counted, stops and returns within one iteration of its leader."""
     follower = FollowerProgress()
     seen = _Seen(epoch=1, watermark=0, enough=True, partition_epoch=1)
     seen.counts = [(follower, 112, heard)]
@@ -142,8 +142,8 @@ def test_who_was_counted_in_an_earlier_life_may_have_had_more_than_now(
     assert seen.heard_another_incarnation(follower) is another
 
 
-def test_a_seed_that_is_interrupted_leaves_no_loop_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other test of the same process would fail: asyncio would find a loop that runs."""
+def test_an_interrupted_seed_closes_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a loop left running, every later test in the process would fail."""
 
     def entered_and_interrupted(_seed: int, _seconds: float) -> None:
         events._set_running_loop(left_behind)
@@ -163,7 +163,7 @@ def test_a_seed_that_is_interrupted_leaves_no_loop_behind(monkeypatch: pytest.Mo
 # --- groups -------------------------------------------------------------------------------------
 
 
-def test_a_partition_with_two_owners_in_one_generation_is_found() -> None:
+def test_two_owners_of_a_partition_in_one_generation_are_reported() -> None:
     ledger = CommitLedger()
     ledger.owns(HERE, 4, "a")
     ledger.owns(HERE, 5, "b")
@@ -173,7 +173,7 @@ def test_a_partition_with_two_owners_in_one_generation_is_found() -> None:
     assert found.value.rule == OWNED_ONCE
 
 
-def test_a_commit_that_goes_back_is_found_unless_it_was_sent_before() -> None:
+def test_a_commit_that_moves_back_is_reported_unless_it_was_sent_earlier() -> None:
     ledger = CommitLedger()
     sent_early = ledger.floor(HERE)
     ledger.committed(HERE, 10, ledger.floor(HERE))
@@ -190,7 +190,7 @@ OLD_LEADER, LEADER, NEW_LEADER = 1, 2, 3
 
 
 def deliveries_with(verdict: Verdict) -> ShareDeliveries:
-    """In which a member was told by the leader that this is what became of offset 7."""
+    """A history in which the leader reports this outcome of offset 7 to a member."""
     found = ShareDeliveries(lambda _place, broker_id: broker_id)
     found.delivered(HERE, 7, 1, found.moment(HERE, LEADER))
     found.asked(HERE, {7: verdict})
@@ -200,16 +200,14 @@ def deliveries_with(verdict: Verdict) -> ShareDeliveries:
 
 @pytest.mark.parametrize("verdict", [ACCEPTED, REJECTED])
 @pytest.mark.parametrize("broker_id", [LEADER, NEW_LEADER])
-def test_a_finished_record_that_is_delivered_again_is_found(
-    verdict: Verdict, broker_id: int
-) -> None:
+def test_redelivery_of_a_finished_record_is_reported(verdict: Verdict, broker_id: int) -> None:
     deliveries = deliveries_with(verdict)
     with pytest.raises(Violation) as found:
         deliveries.delivered(HERE, 7, 2, deliveries.moment(HERE, broker_id))
     assert found.value.rule == FINISHED
 
 
-def test_a_replaced_leader_and_a_late_answer_may_deliver_what_is_finished() -> None:
+def test_a_replaced_leader_and_a_late_response_may_redeliver_finished_records() -> None:
     deliveries = deliveries_with(ACCEPTED)
     deliveries.delivered(HERE, 7, 2, deliveries.moment(HERE, OLD_LEADER))
     deliveries.delivered(HERE, 7, 2, Moment(0, NEW_LEADER))
@@ -223,7 +221,7 @@ def test_a_released_record_is_delivered_with_a_higher_count() -> None:
     assert found.value.rule == COUNTS_GROW
 
 
-def test_what_nobody_finished_is_missing() -> None:
+def test_an_unfinished_record_is_reported_as_missing() -> None:
     history = History()
     history.acked(HERE, [b"a", b"b", b"c", b"d"], 6)
     history.acked(HERE, [b"e"], NO_OFFSET)

@@ -1,4 +1,4 @@
-"""Bugs that are put in on purpose do what they say, and nothing else."""
+"""Planted bugs change only the intended behaviour."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from headrace.testing.simulation.planted import PLANTED, check_takes_the_same, p
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_bug_can_be_called_as_what_it_replaces(name: str) -> None:
+def test_a_planted_bug_has_the_signature_of_the_replaced_function(name: str) -> None:
     with planted(name):  # raises TypeError otherwise
         pass
 
@@ -40,14 +40,14 @@ def takes_anything(one: int, *args: int, **named: int) -> None: ...
     "replacement",
     [takes_less, takes_one_more, knows_fewer_names, asks_for_what_may_be_left_out],
 )
-def test_a_replacement_that_takes_something_else_is_noticed(
+def test_a_replacement_with_another_signature_is_reported(
     replacement: Callable[..., None],
 ) -> None:
     with pytest.raises(TypeError):
         check_takes_the_same(original, replacement)
 
 
-def test_a_replacement_may_take_more_than_the_original() -> None:
+def test_a_replacement_may_have_more_parameters() -> None:
     check_takes_the_same(original, takes_anything)
 
 
@@ -56,14 +56,14 @@ def a_replica(epoch: int) -> Replica:
 
 
 @pytest.mark.parametrize("named", [-1, 5])
-def test_a_fetch_that_names_the_leaders_epoch_or_none_may_be_served(named: int) -> None:
+def test_a_fetch_with_the_leaders_epoch_or_without_one_may_be_served(named: int) -> None:
     witness = FetchAudit()
     witness.served(a_replica(5), named, "somebody")
     witness.check()
 
 
 @pytest.mark.parametrize("named", [4, 6])
-def test_a_fetch_of_another_epoch_that_is_served_is_noticed(named: int) -> None:
+def test_serving_a_fetch_of_another_epoch_is_reported(named: int) -> None:
     witness = FetchAudit()
     witness.served(a_replica(5), named, "somebody")
     with pytest.raises(Violation) as found:

@@ -1,4 +1,4 @@
-"""Simulated processes, networks and disks do what real ones do, and the seed decides the rest."""
+"""Simulated processes, networks and disks behave like real ones; the seed determines the run."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ FLUSHED = {"flush.messages": "1"}
 
 
 class Echo(asyncio.Protocol):
-    """Sends back what it hears."""
+    """Sends back the received bytes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -29,7 +29,7 @@ class Echo(asyncio.Protocol):
 
 
 class Ear(asyncio.Protocol):
-    """Remembers what it heard and how it ended."""
+    """Records the received bytes and the end of the connection."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -64,7 +64,7 @@ def pair(
     return server, client, transport, ear
 
 
-def test_time_passes_without_waiting_and_timers_come_in_order() -> None:
+def test_time_passes_without_waiting_and_timers_fire_in_order() -> None:
     seen = []
 
     async def main(_life: Incarnation) -> None:
@@ -80,7 +80,7 @@ def test_time_passes_without_waiting_and_timers_come_in_order() -> None:
         assert 7200 <= simulation.now_s < 7201
 
 
-def test_a_killed_process_runs_no_code_any_more() -> None:
+def test_a_killed_process_runs_no_more_code() -> None:
     cleaned = []
 
     async def main(_life: Incarnation) -> None:
@@ -98,7 +98,7 @@ def test_a_killed_process_runs_no_code_any_more() -> None:
         assert not cleaned
 
 
-def test_a_paused_process_wakes_to_late_timers() -> None:
+def test_a_paused_process_resumes_with_late_timers() -> None:
     woken = []
 
     async def main(_life: Incarnation) -> None:
@@ -118,7 +118,7 @@ def test_a_paused_process_wakes_to_late_timers() -> None:
         assert 30 <= woken[0] < 30.1
 
 
-def test_bytes_arrive_in_order_and_after_a_cut_was_healed() -> None:
+def test_bytes_arrive_in_order_and_after_a_partition_heals() -> None:
     with Simulation(3) as simulation:
         _, _, transport, ear = pair(simulation)
         simulation.network.cut("server", "client")
@@ -133,7 +133,7 @@ def test_bytes_arrive_in_order_and_after_a_cut_was_healed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_end_of_a_process_is_heard_and_connecting_to_it_is_refused(seed: int) -> None:
+def test_a_dead_process_closes_its_connections_and_refuses_new_ones(seed: int) -> None:
     with Simulation(seed) as simulation:
         server, client, _, ear = pair(simulation)
         server.kill()
@@ -148,7 +148,7 @@ def test_the_end_of_a_process_is_heard_and_connecting_to_it_is_refused(seed: int
             simulation.do(client.incarnation, connect)
 
 
-def test_a_host_without_power_is_silent_and_resets_what_it_forgot() -> None:
+def test_a_host_without_power_is_silent_and_later_resets_old_connections() -> None:
     with Simulation(1) as simulation:
         server, client, transport, ear = pair(simulation)
         server.lose_power()
@@ -169,7 +169,7 @@ def test_a_host_without_power_is_silent_and_resets_what_it_forgot() -> None:
 
 
 def run_single(seed: int, seconds: float = 30.0, *, flush: bool = True) -> tuple[str, History]:
-    """A broker under load that loses power again and again."""
+    """A broker under load that repeatedly loses power."""
     with Simulation(seed) as simulation:
         history = History()
         broker = BrokerProcess(simulation, 1, {"log.roll.jitter.ms": "0"})
@@ -204,20 +204,20 @@ def run_single(seed: int, seconds: float = 30.0, *, flush: bool = True) -> tuple
 
 
 @pytest.mark.slow
-def test_what_a_broker_flushed_survives_every_power_loss() -> None:
+def test_flushed_records_survive_every_power_loss() -> None:
     for seed in range(3):
         _, history = run_single(seed)
         assert history.acknowledged > 50
 
 
-def test_without_the_flush_the_simulator_sees_the_loss() -> None:
+def test_the_simulator_detects_loss_without_the_flush() -> None:
     with pytest.raises(Violation):
         for seed in range(10):
             run_single(seed, flush=False)
 
 
 @pytest.mark.slow
-def test_a_seed_decides_everything() -> None:
+def test_a_seed_determines_the_whole_run() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
         "from test_simulation import run_single; print(run_single(7)[0], run_single(8)[0])"
