@@ -59,8 +59,8 @@ _ALREADY: Final = (
     "replica.selector.", "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
 )  # fmt: skip
-"""Settings under `_LATER` belong to what no broker does yet, those under `_ALREADY`
-apart. They are checked, and obeyed by nobody."""
+"""Prefixes of settings that belong to features which no broker has yet, except those under
+`_ALREADY`. Their values are checked and have no effect."""
 
 
 class InvalidSetting(Exception):
@@ -167,7 +167,7 @@ class BrokerSettings:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The data directories; empty where nobody chose one."""
+        """The data directories; empty if none was chosen."""
         return self.words("log.dirs") or self.words("log.dir")
 
     @property
