@@ -19,7 +19,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Bell:
-    """Counts what a waiter is told."""
+    """Counts the notifications that a waiter gets."""
 
     def __init__(self) -> None:
         self.advances: list[int] = []
