@@ -242,12 +242,12 @@ def test_both_brokers_compact_a_log_alike_and_kafka_opens_ours(
     end = log.log_end_offset
     done = LogCleaner(log, read_bytes=1 << 16).run(SystemClock().wall_ms())
     assert done.bytes_written < done.bytes_read / 2
-    manager.save_cleaned(log, done.next_dirty)
+    manager.save_cleaner_offset(log, done.next_dirty)
     shapes = shapes_of(log)
     manager.close()
     manager, log = open_log(theirs)
     assert shapes == shapes_of(log)
-    assert manager.cleaned_to(log) == done.next_dirty
+    assert manager.cleaner_offset(log) == done.next_dirty
     manager.close()
     dump(ours / f"{TOPIC}-0")
 

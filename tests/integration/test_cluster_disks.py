@@ -58,7 +58,7 @@ def test_partitions_led_from_a_failed_directory_move_and_the_rest_stay(tmp_path:
                 leader = members.partition(3, index=index).leader
                 assert (await produce(members, leader, index)).error_code == 0
             led = {leader.index for leader in broker.partitions if leader.topic == "orders"}
-            failing = broker.logs.homes[0].directory
+            failing = broker.logs.directories[0].state
             lost = {log.partition for log in broker.logs if log.directory is failing}
             assert led & lost and led - lost
             failing.fail("a test pulled the plug")
@@ -88,7 +88,7 @@ def test_a_follower_with_a_failed_directory_does_not_block_commits(tmp_path: Pat
             for index in range(PARTITIONS):
                 leader = members.partition(3, index=index).leader
                 assert (await produce(members, leader, index)).error_code == 0
-            failing = broker.logs.homes[0].directory
+            failing = broker.logs.directories[0].state
             lost = {log.partition for log in broker.logs if log.directory is failing}
             followed = {at for at in lost if members.partition(1, index=at).leader != 3}
             assert followed
@@ -116,8 +116,8 @@ def test_a_replica_moves_to_another_directory_during_writes(tmp_path: Path) -> N
                 leader = members.partition(3, index=index).leader
                 for _ in range(5):
                     assert (await produce(members, leader, index)).error_code == 0
-            first, second = broker.logs.homes
-            there = [log.partition for log in broker.logs if log.directory is first.directory]
+            first, second = broker.logs.directories
+            there = [log.partition for log in broker.logs if log.directory is first.state]
             assert there
             writing = asyncio.create_task(keep_producing(members, there))
             answer = await members.ask(3, move(second.path, there), AlterReplicaLogDirsResponse)
@@ -144,7 +144,7 @@ def test_invalid_directory_moves_are_rejected(tmp_path: Path) -> None:
             await create(members, replicas=1)
             here = next(iter(members.brokers[1].partitions)).index
             elsewhere = next(iter(members.brokers[2].partitions)).index
-            path = members.brokers[1].logs.homes[0].path
+            path = members.brokers[1].logs.directories[0].path
             for where, index, code in (
                 ("/nowhere", here, ErrorCode.LOG_DIR_NOT_FOUND),
                 (path, 99, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -56,7 +56,7 @@ def compact(broker: Broker, topic: str) -> int:
     asyncio.run_coroutine_threadsafe(roll(), broker._running._loop).result(DEADLINE_S)
     end = log.local.segments.items[-1].base_offset
     wait_for(
-        lambda: (node.logs.cleaned_to(log) or 0) >= end,
+        lambda: (node.logs.cleaner_offset(log) or 0) >= end,
         f"{topic} is clean up to {end}",
         deadline_s=DEADLINE_S,
     )

@@ -53,7 +53,7 @@ def test_other_brokers_lead_at_once_and_the_broker_returns_after_a_restart(tmp_p
         async with Members(tmp_path, count=3, settings=PATIENT) as members:
             await create(members)
             broker = members.brokers[ENDING]
-            broker.logs.homes[0].directory.fail("a test pulled the plug")
+            broker.logs.directories[0].state.fail("a test pulled the plug")
             assert "a test pulled the plug" in str(await broker.ended)
             await until(lambda: members.partition(1).leader not in (-1, ENDING), "another leads")
             assert ENDING not in members.partition(1).isr
@@ -69,11 +69,11 @@ def test_a_broker_with_another_directory_continues(tmp_path: Path) -> None:
         async with Members(tmp_path, count=2) as members:
             directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
             broker = await members.start(ENDING, directories)
-            one, two = broker.logs.homes
-            one.directory.fail("a test pulled the plug")
+            one, two = broker.logs.directories
+            one.state.fail("a test pulled the plug")
             await until(lambda: broker.logs.failure is None, "the other directory works")
             assert not broker.ended.done()
-            two.directory.fail("a test pulled the other plug")
+            two.state.fail("a test pulled the other plug")
             reason = str(await broker.ended)
             assert "pulled the plug" in reason and "the other plug" in reason
 

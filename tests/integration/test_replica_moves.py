@@ -155,11 +155,11 @@ async def begun(
     for index in range(partitions):
         for number in range(BATCHES):
             await produce(members, leader, b"%d" % number, index)
-    first, second = broker.logs.homes
+    first, second = broker.logs.directories
     for index in range(partitions):
         here = broker.logs.get("orders", index)
         assert here is not None
-        target = second if here.directory is first.directory else first
+        target = second if here.directory is first.state else first
         await move(members, target.path, index)
     return broker
 
@@ -355,7 +355,9 @@ def test_a_move_to_a_full_disk_is_cancelled_and_frees_its_space(tmp_path: Path) 
             files.full = target + "/orders-0."
             broker = await members.start(MOVING, settings, files)
             await until(lambda: copied(broker) == -1, "it is given up")
-            assert all(home.is_online for home in broker.logs.homes) and not futures_in(tmp_path)
+            assert all(
+                directory.is_online for directory in broker.logs.directories
+            ) and not futures_in(tmp_path)
             await until(lambda: alike(members), "the replicas are alike")
 
     run(test())
@@ -417,11 +419,11 @@ def test_a_log_that_starts_inside_a_batch_can_be_moved(tmp_path: Path) -> None:
             log.append(bytearray(build_batch(several)), leader_epoch=0, now_ms=NOW_MS)
             log.delete_before(log.log_end_offset - 2)
             start, end = log.log_start_offset, log.log_end_offset
-            other = next(h for h in broker.logs.homes if h.directory is not log.directory)
+            other = next(h for h in broker.logs.directories if h.state is not log.directory)
             await move(members, other.path)
             await until(lambda: not len(broker.logs.futures), "the move is over")
             moved = broker.logs.get("orders", 0)
-            assert moved is not None and moved.directory is other.directory
+            assert moved is not None and moved.directory is other.state
             assert (moved.log_start_offset, moved.log_end_offset) == (start, end)
 
     run(test())

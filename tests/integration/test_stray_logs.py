@@ -14,7 +14,7 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from headrace.storage.directories.log_directory_lock import CLEAN_SHUTDOWN
+from headrace.storage.directories.log_directory import CLEAN_SHUTDOWN
 from headrace.storage.directories.metadata_version import METADATA_VERSION
 from support.brokers.members import Members, run, until
 from support.brokers.orders_topic import create, produce, values

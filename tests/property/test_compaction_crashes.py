@@ -92,7 +92,7 @@ def compact(manager: LogManager, log: Log) -> None:
     for now_ms in (NOW_MS + 2000, NOW_MS + 4000):
         cleaner.cleaned_to = None
         done = cleaner.run(now_ms)
-        manager.save_cleaned(log, done.next_dirty)
+        manager.save_cleaner_offset(log, done.next_dirty)
         manager.sweep()
 
 

@@ -362,7 +362,7 @@ def check_crash(seed: int, point: int, *, sync_works: bool = True) -> None:
     log.flush()
     before = contents(log)
     manager.close()
-    _, log = open_manager(manager.homes[0].directory.files.fs.after_kill())  # type: ignore[attr-defined]
+    _, log = open_manager(manager.directories[0].state.files.fs.after_kill())  # type: ignore[attr-defined]
     assert contents(log) == before, "a clean restart changed the log"
 
 

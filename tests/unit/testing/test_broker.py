@@ -118,8 +118,8 @@ def test_a_broker_that_loses_its_last_disk_stops_with_a_reason_and_can_restart()
         broker.headrace.produce("orders", b"kept")
         node = broker.node
         assert node is not None and broker.failure is None
-        (home,) = node.logs.homes
-        broker.on_loop(lambda: home.directory.fail("a test pulled the plug"))
+        (directory,) = node.logs.directories
+        broker.on_loop(lambda: directory.state.fail("a test pulled the plug"))
         wait_for(lambda: not broker.is_running, "the broker has ended")
         assert "a test pulled the plug" in str(broker.failure)
         assert refuses(broker.port)
@@ -135,8 +135,8 @@ def test_closing_a_broker_that_stopped_by_itself_does_not_raise() -> None:
     with headrace.testing.Broker(clock=VirtualClock()) as broker:
         node = broker.node
         assert node is not None
-        (home,) = node.logs.homes
-        broker.on_loop(lambda: home.directory.fail("a test pulled the plug"))
+        (directory,) = node.logs.directories
+        broker.on_loop(lambda: directory.state.fail("a test pulled the plug"))
         wait_for(lambda: broker.failure, "the broker has ended")
         broker.clock.advance(60)
     assert not broker.is_running

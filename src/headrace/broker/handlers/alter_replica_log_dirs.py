@@ -39,10 +39,10 @@ def handle(
 
 
 def _move_replica(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
-    directory_lock = broker.logs.home_at(path)
-    if directory_lock is None:
+    log_directory = broker.logs.directory_at(path)
+    if log_directory is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if not directory_lock.is_online:
+    if not log_directory.is_online:
         return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = broker.partitions.by_name.get(topic)
     if hosted is None or not 0 <= index < len(hosted.leaders):
@@ -51,12 +51,12 @@ def _move_replica(broker: Broker, topic: str, index: int, path: str) -> ErrorCod
     replica = hosted.replica(index)
     if replica is None or current is None:
         # As in Kafka: the directory counts once a reassignment gives the replica to this broker.
-        broker.logs.prefer(topic, index, directory_lock)
+        broker.logs.prefer_directory(topic, index, log_directory)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if current.directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        broker.mover.move(replica, directory_lock)
+        broker.mover.move(replica, log_directory)
     except StorageError:  # the disk is full, or its failure is already logged
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

@@ -20,7 +20,7 @@ from headrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from headrace.storage.directories.log_directory_lock import LogDirectoryLock
+from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ async def handle(
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
         results=[
-            await _describe_directory(broker, directory, wanted) for directory in broker.logs.homes
+            await _describe_directory(broker, directory, wanted)
+            for directory in broker.logs.directories
         ]
     )
 
 
 async def _describe_directory(
-    broker: Broker, directory: LogDirectoryLock, wanted: Wanted
+    broker: Broker, directory: LogDirectory, wanted: Wanted
 ) -> DescribeLogDirsResult:
     if not directory.is_online:
         return DescribeLogDirsResult(

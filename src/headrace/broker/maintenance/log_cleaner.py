@@ -33,7 +33,7 @@ from headrace.storage.cleaning.job import (
 )
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
-from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.log.log import Log
 from headrace.storage.log.log_compaction import (
     CleaningLimits,
@@ -152,7 +152,7 @@ class LogCleaner:
             return
         self.status = replace(self.status, last_look_ms=self._host.clock.wall_ms())
         self._looks += 1
-        waiting: set[LogDir] = set()
+        waiting: set[LogDirState] = set()
         try:
             for replica in await self._due():
                 if replica.log.directory not in waiting:
@@ -204,7 +204,7 @@ class LogCleaner:
             if given_up is not None and (not given_up.until_whole or opened.is_damaged):
                 return None
             self._uncleanable.pop(_identity(replica), None)
-            cleaned_to = self._host.logs.cleaned_to(opened)
+            cleaned_to = self._host.logs.cleaner_offset(opened)
             now_ms = self._host.clock.wall_ms()
             dirt = cleanable(opened, now_ms, cleaned_to, replica.last_stable_offset)
         except StorageError:
@@ -213,7 +213,7 @@ class LogCleaner:
 
     # --- cleaning -------------------------------------------------------------------------------
 
-    async def _try_to_clean(self, replica: Replica, waiting: set[LogDir]) -> None:
+    async def _try_to_clean(self, replica: Replica, waiting: set[LogDirState]) -> None:
         dirt = self._dirt(replica)
         if dirt is None:
             return
@@ -251,9 +251,9 @@ class LogCleaner:
         cleaned = replica.log
         now_ms = self._host.clock.wall_ms()
         job = cleaning_job(cleaned, dirt, now_ms, self._limits())
-        if self._host.logs.cleaned_to(cleaned) is None:
+        if self._host.logs.cleaner_offset(cleaned) is None:
             # Before the first segment is replaced: it tells recovery to expect gaps in the offsets.
-            await self._host.offload(self._host.logs.save_cleaned, cleaned, dirt.first_dirty)
+            await self._host.offload(self._host.logs.save_cleaner_offset, cleaned, dirt.first_dirty)
         if self._worker is None:
             self._worker = self._host.world.worker(self._host.loop, self._host.offload, WORKER)
         worker = self._worker
@@ -265,7 +265,9 @@ class LogCleaner:
                 case CleanedLog() as done:
                     if cleaned.failure is not None:
                         raise cleaned.failure
-                    await self._host.offload(self._host.logs.save_cleaned, cleaned, done.next_dirty)
+                    await self._host.offload(
+                        self._host.logs.save_cleaner_offset, cleaned, done.next_dirty
+                    )
                     self._count_cleaned(cleaned, job, done)
                     return
                 case CleaningFailed(reason, passing, damaged_at):

@@ -120,7 +120,7 @@ class _Files:
         self._host = host
 
     async def run(self) -> None:
-        if self._host.logs.waiting_removals:
+        if self._host.logs.pending_deletes:
             await self._host.offload(self._host.logs.sweep)
 
 
@@ -155,7 +155,7 @@ class _Watermarks:
 
     async def run(self) -> None:
         await self._host.offload(
-            self._host.logs.checkpoint_watermarks, self._host.high_watermarks()
+            self._host.logs.checkpoint_high_watermarks, self._host.high_watermarks()
         )
         version = self._host.metadata.image.version
         await self._host.offload(self._host.logs.save_metadata_version, version)
@@ -169,7 +169,7 @@ class _TimedFlush:
         self._host = host
 
     async def run(self) -> None:
-        for log in self._host.logs.flush_due(self._host.clock.wall_ms()):
+        for log in self._host.logs.logs_due_for_flush(self._host.clock.wall_ms()):
             replica = self._host.partitions.replica(log.topic, log.partition)
             if replica is not None and not self._host.flusher.is_flushing(replica):
                 with suppress(StorageError):  # full, or offline, which is already logged

@@ -104,7 +104,7 @@ class ClusterMember:
         imbalance = settings.integer("leader.imbalance.per.broker.percentage") / 100
         rebalances = settings.boolean("auto.leader.rebalance.enable")
         logs = self._broker.logs
-        after_restore, logs.takes_any_metadata = logs.takes_any_metadata, False
+        after_restore, logs.accepts_any_metadata = logs.accepts_any_metadata, False
         return ActiveController(
             self._store,
             elected,
@@ -136,7 +136,7 @@ class ClusterMember:
     async def join(self) -> None:
         broker = self._broker
         limit_s = broker.settings.integer("initial.broker.registration.timeout.ms") / 1000
-        home = broker.logs.homes[0]
+        directory = broker.logs.directories[0]
         identity = BrokerIdentity(
             RegisteredBroker(
                 broker.node_id,
@@ -146,7 +146,7 @@ class ClusterMember:
                 broker.random.randbytes(16),
                 directories=broker.logs.directory_ids,
             ),
-            storage_id=home.meta.directory_id if home.meta is not None else "",
+            storage_id=directory.meta.directory_id if directory.meta is not None else "",
             last_epoch=broker.logs.clean_epoch,
             cluster_id=broker.logs.cluster_id or "",
         )

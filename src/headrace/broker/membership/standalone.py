@@ -55,7 +55,7 @@ class Standalone:
                 broker.endpoints,
                 rack=broker.settings.string("broker.rack"),
                 incarnation_id=broker.random.randbytes(16),
-                clean_restart=all(home.was_clean for home in broker.logs.homes),
+                clean_restart=all(directory.was_clean for directory in broker.logs.directories),
             )
         )
         if registered[0].error.code:

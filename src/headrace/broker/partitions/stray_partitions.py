@@ -32,7 +32,7 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
                 "stray log: not in the cluster metadata; it is not served",
                 extra={"path": stray.path},
             )
-        elif logs.get(name, index) is None and stray.home.is_online:
+        elif logs.get(name, index) is None and stray.directory.is_online:
             try:
                 logs.restore_stray(stray, LogConfig())
             except StorageError as error:

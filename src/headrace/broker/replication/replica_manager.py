@@ -116,8 +116,10 @@ class ReplicaManager:
         if keeper is None or leaving is None or fetchers is None:
             return
         full = self._without_room()
-        homes = self._host.logs.homes
-        if not full and all(home.is_online and not home.directory.damaged for home in homes):
+        directories = self._host.logs.directories
+        if not full and all(
+            directory.is_online and not directory.state.damaged for directory in directories
+        ):
             return
         for leader in self._host.partitions:
             if isinstance(leader, Leader):
@@ -135,12 +137,12 @@ class ReplicaManager:
     def _without_room(self) -> set[str]:
         """The names of the logs on disks that have been full for a while."""
         refusals = {
-            home.path: {
-                name: home.logs[name].refusals
-                for name in tuple(home.directory.full)
-                if name in home.logs
+            directory.path: {
+                name: directory.logs[name].refusals
+                for name in tuple(directory.state.full)
+                if name in directory.logs
             }
-            for home in self._host.logs.homes
+            for directory in self._host.logs.directories
         }
         return self._room.look(refusals, self._host.clock.monotonic())
 

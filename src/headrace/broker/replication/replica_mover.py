@@ -25,8 +25,8 @@ from headrace.records.batch import whole_size
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.replication.throttle import ReplicationRate
-from headrace.storage.directories.future_logs import align, first_kept
-from headrace.storage.directories.log_directory_lock import LogDirectoryLock
+from headrace.storage.directories.future_logs import copy_start_offset, truncate_copy
+from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import DiskFull, StorageError
 from headrace.storage.log.log import Log
@@ -83,18 +83,18 @@ class ReplicaMover:
         self._failed: dict[Key, str] = {}  # to be retried, and why
         self._stopped = False
 
-    def move(self, replica: Replica, home: LogDirectoryLock) -> None:
+    def move(self, replica: Replica, directory: LogDirectory) -> None:
         """Starts a move or changes its target; ends it if the replica is already there."""
         key = replica.topic, replica.index
         copy = self._futures.get(*key)
-        if copy is not None and copy.directory is not home.directory:
+        if copy is not None and copy.directory is not directory.state:
             self._futures.drop(*key)
             copy = None
         current = self._host.logs.get(*key)
-        if current is None or current.directory is home.directory:
+        if current is None or current.directory is directory.state:
             return
         if copy is None:
-            self._futures.begin(current, home, replica.topic_id)
+            self._futures.create_copy(current, directory, replica.topic_id)
         self._failed.pop(key, None)
         self.resume()
 
@@ -116,7 +116,7 @@ class ReplicaMover:
     @property
     def _most_at_once(self) -> int:
         value = self._host.effective.broker_value("num.replica.alter.log.dirs.threads")
-        return max(1, value) if isinstance(value, int) else len(self._host.logs.homes)
+        return max(1, value) if isinstance(value, int) else len(self._host.logs.directories)
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
@@ -161,7 +161,7 @@ class ReplicaMover:
             seen = copy, original, original.truncations
             if seen != aligned:
                 # The copy is from an earlier run, or the original may have been truncated since.
-                align(copy, original)
+                truncate_copy(copy, original)
                 aligned = seen
             if self._copy_piece(original, copy):
                 if copy.flush_is_due(self._host.clock.wall_ms()):
@@ -181,7 +181,7 @@ class ReplicaMover:
             return 0
         start = original.log_start_offset
         if offset < start:
-            first = first_kept(original)
+            first = copy_start_offset(original)
             if offset < first:  # the next records are deleted
                 copy.truncate_fully_and_start_at(first)
                 return 1

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Sequence
 
 from headrace.storage.cleaning.job import CleanedGroup
-from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.files.open_files import OpenFile
 from headrace.storage.segment.segment import CLEANED, SWAP, Segment
 from headrace.storage.segment.segments import Segments
@@ -42,7 +42,7 @@ class Swap:
         segments: Segments,
         old: Sequence[Segment],
         group: CleanedGroup,
-        directory: LogDir,
+        directory: LogDirState,
         delay_ms: int,
     ) -> None:
         self._segments = segments
@@ -106,7 +106,7 @@ class Swap:
         for file in self._files():
             file.path += SWAP
         for path in self._segments.replace(self._old, self._new):
-            self._directory.trash.add_file(path, self._delay_ms)
+            self._directory.delayed_delete.add_file(path, self._delay_ms)
 
     def _rename_log(self) -> None:
         self._remove_swap_suffix(self._files()[:1])

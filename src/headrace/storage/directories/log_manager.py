@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from headrace.clock import Clock
-from headrace.storage.directories import directory_names, moved_logs
+from headrace.storage.directories import moved_logs
 from headrace.storage.directories.future_logs import FutureLogs
-from headrace.storage.directories.log_directory_lock import (
+from headrace.storage.directories.log_directory import (
     NO_BROKER_EPOCH,
-    LogDirectoryLock,
-    fewest,
+    LogDirectory,
+    with_fewest_logs,
 )
 from headrace.storage.directories.meta_properties import MetaProperties
-from headrace.storage.directories.metadata_age import check_metadata_version
+from headrace.storage.directories.stale_metadata import check_metadata_version
 from headrace.storage.directories.stray_logs import NO_TOPIC_ID, StrayLog, StrayLogs
 from headrace.storage.errors import (
     InconsistentTopicId,
@@ -70,17 +70,17 @@ class LogManager:
         self._node_id = node_id
         self.cluster_id = cluster_id
         self._stored_version = metadata_version
-        self.takes_any_metadata = False  # an operator has allowed it, for this start
+        self.accepts_any_metadata = False  # an operator has allowed it, for this start
         self._files = OpenFiles(fs, max_open_files or default_open_files())
-        self._trash = DelayedDelete(fs, clock.monotonic)
-        self.homes = [
-            LogDirectoryLock(path.rstrip("/"), self._files, self._trash, on_failure)
+        self._delayed_delete = DelayedDelete(fs, clock.monotonic)
+        self.directories = [
+            LogDirectory(path.rstrip("/"), self._files, self._delayed_delete, on_failure)
             for path in dirs
         ]
         self._logs: dict[tuple[str, int], Log] = {}
-        self._preferred: dict[tuple[str, int], LogDirectoryLock] = {}
-        self.stray_logs = StrayLogs(fs, self._trash, new_id)
-        self.futures = FutureLogs(self.homes, fs, self._trash, new_id)
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        self.stray_logs = StrayLogs(fs, new_id)
+        self.futures = FutureLogs(self.directories, fs, new_id)
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -92,27 +92,28 @@ class LogManager:
         which one is current, or if no directory works.
         """
         if self._stored_version is not None:
-            self.takes_any_metadata = check_metadata_version(
-                self.homes, self.cluster_id, self._stored_version
+            self.accepts_any_metadata = check_metadata_version(
+                self.directories, self.cluster_id, self._stored_version
             )
         try:
-            for home in self.homes:
-                home.open(self.cluster_id, self._node_id)
-                if home.meta is not None:
-                    self.cluster_id = self.cluster_id or home.meta.cluster_id
+            for directory in self.directories:
+                directory.open(self.cluster_id, self._node_id)
+                if directory.meta is not None:
+                    self.cluster_id = self.cluster_id or directory.meta.cluster_id
             self._claim_new_directories()
-            superseded = moved_logs.take_superseded(self._fs, self.homes)
-            for home in self.homes:
+            superseded = moved_logs.exclude_superseded(self._fs, self.directories)
+            for directory in self.directories:
                 try:
-                    self._find_logs(home, config_of)
-                    self.stray_logs.find_in(home)
+                    self._find_logs(directory, config_of)
+                    self.stray_logs.find_strays(directory)
                 except OSError as error:
-                    home.directory.fail(
-                        f"cannot read {error.filename or home.path}: {error.strerror or error}; "
-                        "its partitions stay offline until this is fixed and the broker restarts"
+                    directory.state.fail(
+                        f"cannot read {error.filename or directory.path}: "
+                        f"{error.strerror or error}; its partitions stay offline until this is "
+                        "fixed and the broker restarts"
                     )
             moved_logs.remove_superseded(
-                self._fs, self.homes, superseded, self._logs, self._trash, self._new_id
+                self._fs, self.directories, superseded, self._logs, self._new_id
             )
         except StorageError:
             self.close(clean=False)
@@ -126,43 +127,43 @@ class LogManager:
     @property
     def failure(self) -> LogDirFailed | None:
         """Why no log can be used; None while a directory works."""
-        if any(home.is_online for home in self.homes):
+        if any(each.is_online for each in self.directories):
             return None
-        failures = "; ".join(str(home.directory.failure) for home in self.homes)
+        failures = "; ".join(str(each.state.failure) for each in self.directories)
         return LogDirFailed(f"no log directory works: {failures}")
 
     def _claim_new_directories(self) -> None:
         if self.cluster_id is None:
             self.cluster_id = encode_topic_id(self._new_id())
-        for home in self.homes:
-            if home.is_online and home.meta is None:
+        for directory in self.directories:
+            if directory.is_online and directory.meta is None:
                 directory_id = encode_topic_id(self._new_id())
                 meta = MetaProperties(self.cluster_id, self._node_id, directory_id)
                 try:
-                    home.claim(meta)
+                    directory.claim(meta)
                 except OSError as error:
-                    home.directory.fault(error, f"claiming {home.path}")
+                    directory.state.fault(error, f"claiming {directory.path}")
 
-    def _find_logs(self, home: LogDirectoryLock, config_of: Callable[[str], LogConfig]) -> None:
-        for topic, partition in home.partitions if home.is_online else ():
+    def _find_logs(self, directory: LogDirectory, config_of: Callable[[str], LogConfig]) -> None:
+        checkpoints = directory.checkpoints
+        for topic, partition in directory.partitions if directory.is_online else ():
             name = f"{topic}-{partition}"
             config = config_of(topic)
             found = Log(
-                home.directory,
+                directory.state,
                 topic,
                 partition,
-                topic_id=read_topic_id(self._fs, f"{home.path}/{name}") or NO_TOPIC_ID,
+                topic_id=read_topic_id(self._fs, f"{directory.path}/{name}") or NO_TOPIC_ID,
                 config=config,
-                checkpointed=Checkpointed(
-                    clean=home.was_clean,
-                    recovery_point=home.recovery_points.get(name, 0),
-                    log_start_offset=home.log_starts.get(name, 0),
-                    manifest=home.manifests.get(name),
-                    may_have_gaps=COMPACT in config.cleanup_policy or home.may_be_cleaned(name),
+                checkpointed=checkpoints.of_log(
+                    name,
+                    clean=directory.was_clean,
+                    may_have_gaps=COMPACT in config.cleanup_policy
+                    or checkpoints.may_be_cleaned(name),
                 ),
             )
-            self._add_log(home, found)
-            if not (home.was_clean and name in home.recovery_points):
+            self._add_log(directory, found)
+            if not (directory.was_clean and name in checkpoints.recovery_points):
                 try:
                     found.load()
                 except StorageError as error:
@@ -171,9 +172,9 @@ class LogManager:
                         extra={"log": name, "reason": str(error)},
                     )
 
-    def _add_log(self, home: LogDirectoryLock, added: Log) -> None:
+    def _add_log(self, directory: LogDirectory, added: Log) -> None:
         self._logs[added.topic, added.partition] = added
-        home.logs[added.name] = added
+        directory.logs[added.name] = added
 
     # --- logs -----------------------------------------------------------------------------------
 
@@ -223,20 +224,22 @@ class LogManager:
         stray = self.stray_logs.find(topic, partition, topic_id)
         if stray is not None:
             return self.restore_stray(stray, config)
-        home = self._preferred.pop((topic, partition), None) or fewest(self.homes)
-        offline = next((each for each in self.homes if not each.is_online), None)
-        if offline is not None and (home is None or not is_new):
-            raise offline.directory.failure or LogDirFailed("no log directory is online")
-        assert home is not None
+        directory = self._preferred.pop((topic, partition), None) or with_fewest_logs(
+            self.directories
+        )
+        offline = next((each for each in self.directories if not each.is_online), None)
+        if offline is not None and (directory is None or not is_new):
+            raise offline.state.failure or LogDirFailed("no log directory is online")
+        assert directory is not None
         name = f"{topic}-{partition}"
-        home.forget(name)
-        path = f"{home.path}/{name}"
+        directory.forget(name)
+        path = f"{directory.path}/{name}"
         try:
             self._fs.mkdir(path)
         except OSError as error:
-            raise home.directory.fault(error, f"creating {name}") from error
+            raise directory.state.fault(error, f"creating {name}") from error
         created = Log(
-            home.directory,
+            directory.state,
             topic,
             partition,
             topic_id=topic_id,
@@ -244,7 +247,7 @@ class LogManager:
             checkpointed=Checkpointed(clean=True, recovery_point=0, log_start_offset=0),
             new=True,
         )
-        self._add_log(home, created)
+        self._add_log(directory, created)
         return created
 
     def delete(self, topic: str, partition: int) -> bool:
@@ -254,15 +257,16 @@ class LogManager:
             return False
         self.futures.drop(topic, partition)  # first: a crash must not leave only the copy
         del self._logs[topic, partition]
-        home = self._home_of(doomed)
-        del home.logs[doomed.name]
+        directory = self._directory_of(doomed)
+        del directory.logs[doomed.name]
         doomed.close(clean=False)
-        target = f"{home.path}/{directory_names.deleted(doomed.name, self._new_id().hex())}"
+        delay_ms = doomed.config.file_delete_delay_ms
         try:
-            self._fs.rename(doomed.path, target)
+            directory.delete_later(
+                doomed.name, doomed.name, self._new_id().hex(), delay_ms=delay_ms
+            )
         except OSError as error:
-            raise home.directory.fault(error, f"deleting {doomed.name}") from error
-        self._trash.add_tree(target, doomed.config.file_delete_delay_ms)
+            raise directory.state.fault(error, f"deleting {doomed.name}") from error
         return True
 
     # --- stray logs -----------------------------------------------------------------------------
@@ -274,18 +278,20 @@ class LogManager:
             return None
         self.futures.drop(topic, partition)
         del self._logs[topic, partition]
-        home = self._home_of(unknown)
-        del home.logs[unknown.name]
-        return self.stray_logs.make_stray(unknown, home, self._clock.wall_ms())
+        directory = self._directory_of(unknown)
+        del directory.logs[unknown.name]
+        return self.stray_logs.make_stray(unknown, directory, self._clock.wall_ms())
 
     def restore_stray(self, stray: StrayLog, config: LogConfig) -> Log:
         """Makes a stray log its partition's log again, with all records that it held."""
         restored = self.stray_logs.restore(stray, config)
         self._preferred.pop(stray.partition, None)
-        self._add_log(stray.home, restored)
+        self._add_log(stray.directory, restored)
         with suppress(StorageError):  # on a full disk; a directory that fails has logged it
             # The log may be compacted: recovery must expect gaps.
-            stray.home.save_cleaned(stray.note.name, stray.note.log_start_offset)
+            stray.directory.save_cleaner_offset(
+                stray.metadata.name, stray.metadata.log_start_offset
+            )
         log.warning("restored a stray log", extra={"log": restored.name, "path": restored.path})
         return restored
 
@@ -295,13 +301,13 @@ class LogManager:
 
     # --- moving between directories --------------------------------------------------------------
 
-    def home_at(self, path: str) -> LogDirectoryLock | None:
+    def directory_at(self, path: str) -> LogDirectory | None:
         """The log directory with that path."""
-        return next((home for home in self.homes if home.path == path.rstrip("/")), None)
+        return next((each for each in self.directories if each.path == path.rstrip("/")), None)
 
-    def prefer(self, topic: str, partition: int, home: LogDirectoryLock) -> None:
+    def prefer_directory(self, topic: str, partition: int, directory: LogDirectory) -> None:
         """Chooses the directory for this partition's log, if one is created later."""
-        self._preferred[topic, partition] = home
+        self._preferred[topic, partition] = directory
 
     def finish_move(self, original: Log) -> Log:
         """Replaces the original by its copy in another directory; returns the copy, open.
@@ -310,22 +316,24 @@ class LogManager:
         which one is current while both have it: after a crash at any point one log has all records,
         and the next start knows which.
         """
-        source = self._home_of(original)
-        home, moved = self.futures.take_over(original, source)
-        cleaned_to = source.cleaned_to.pop(original.name, None)
+        source = self._directory_of(original)
+        directory, moved = self.futures.promote_copy(original, source)
+        cleaned_to = source.checkpoints.cleaner_offsets.pop(original.name, None)
         try:
             self.delete(original.topic, original.partition)
-            moved_logs.settle(self._fs, self.homes, source, home, original.name)
+            moved_logs.remove_note_after_move(
+                self._fs, self.directories, source, directory, original.name
+            )
         except StorageError as error:
             # The copy is the partition's log: the note stays until the next start.
             log.error(
                 "could not remove the old files of a moved replica; the next start removes them",
                 extra={"log": original.name, "path": source.path, "error": str(error)},
             )
-        self._add_log(home, moved)
+        self._add_log(directory, moved)
         if cleaned_to is not None:
             with suppress(StorageError):  # on a full disk: the log is cleaned again
-                home.save_cleaned(moved.name, cleaned_to)
+                directory.save_cleaner_offset(moved.name, cleaned_to)
         moved.load()
         return moved
 
@@ -333,9 +341,9 @@ class LogManager:
 
     def sweep(self) -> int:
         """Removes the files that are due; returns how many paths. Safe in any thread."""
-        return self._trash.sweep()
+        return self._delayed_delete.sweep()
 
-    def flush_due(self, now_ms: int) -> list[Log]:
+    def logs_due_for_flush(self, now_ms: int) -> list[Log]:
         """The logs that are due for a flush (flush.ms, closed segments)."""
         return [each for each in self._logs.values() if each.flush_is_due(now_ms)]
 
@@ -345,55 +353,57 @@ class LogManager:
 
     def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
         """Writes recovery points, log starts and high watermarks. Safe in any thread."""
-        self._for_each_directory(lambda home: home.checkpoint(high_watermarks))
+        self._for_each_directory(lambda each: each.checkpoint(high_watermarks))
 
     def save_metadata_version(self, version: int) -> None:
         """Writes the version of the cluster's metadata that is known. Safe in any thread."""
-        self._for_each_directory(lambda home: home.save_metadata_version(version))
+        self._for_each_directory(lambda each: each.save_metadata_version(version))
 
-    def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         """Writes high watermarks alone, which change often. Safe in any thread."""
-        self._for_each_directory(lambda home: home.checkpoint_watermarks(high_watermarks))
+        self._for_each_directory(lambda each: each.checkpoint_high_watermarks(high_watermarks))
 
-    def _for_each_directory(self, write: Callable[[LogDirectoryLock], None]) -> None:
+    def _for_each_directory(self, write: Callable[[LogDirectory], None]) -> None:
         """Calls `write` for every directory, then raises the last error."""
         failure: StorageError | None = None
-        for home in self.homes:
+        for directory in self.directories:
             try:
-                write(home)
+                write(directory)
             except StorageError as error:
                 failure = error
         if failure is not None:
             raise failure
 
-    def cleaned_to(self, of: Log) -> int | None:
+    def cleaner_offset(self, cleaned: Log) -> int | None:
         """The offset below which the log is clean; None if it was never cleaned."""
-        return self._home_of(of).cleaned_to.get(of.name)
+        return self._directory_of(cleaned).checkpoints.cleaner_offsets.get(cleaned.name)
 
-    def save_cleaned(self, of: Log, offset: int) -> None:
+    def save_cleaner_offset(self, cleaned: Log, offset: int) -> None:
         """Writes the offset below which the log is clean. Safe in any thread."""
-        self._home_of(of).save_cleaned(of.name, offset)
+        self._directory_of(cleaned).save_cleaner_offset(cleaned.name, offset)
 
-    def _home_of(self, of: Log) -> LogDirectoryLock:
-        return next(each for each in self.homes if each.directory is of.directory)
+    def _directory_of(self, placed: Log) -> LogDirectory:
+        return next(each for each in self.directories if each.state is placed.directory)
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
         """The checkpointed high watermark of the last stop."""
         name = f"{topic}-{partition}"
-        for home in self.homes:
-            if name in home.high_watermarks:
-                return home.high_watermarks[name]
+        for directory in self.directories:
+            if name in directory.checkpoints.high_watermarks:
+                return directory.checkpoints.high_watermarks[name]
         return None
 
     @property
-    def strays(self) -> list[str]:
+    def unknown_directories(self) -> list[str]:
         """Directories that do not belong to a partition; reported, never removed."""
-        return [f"{home.path}/{name}" for home in self.homes for name in home.strays]
+        return [
+            f"{each.path}/{name}" for each in self.directories for name in each.unknown_directories
+        ]
 
     @property
-    def waiting_removals(self) -> int:
+    def pending_deletes(self) -> int:
         """The number of paths that later sweeps will remove."""
-        return len(self._trash)
+        return len(self._delayed_delete)
 
     @property
     def open_files(self) -> int:
@@ -403,15 +413,17 @@ class LogManager:
     def directory_ids(self) -> tuple[str, ...]:
         """The ids of the online directories; a new disk has a new id."""
         return tuple(
-            home.meta.directory_id
-            for home in self.homes
-            if home.meta is not None and home.meta.directory_id and home.is_online
+            each.meta.directory_id
+            for each in self.directories
+            if each.meta is not None and each.meta.directory_id and each.is_online
         )
 
     @property
     def clean_epoch(self) -> int | None:
         """The epoch of the broker's last run, if all directories were closed cleanly."""
-        epochs = {home.clean_epoch if home.was_clean else NO_BROKER_EPOCH for home in self.homes}
+        epochs = {
+            each.clean_epoch if each.was_clean else NO_BROKER_EPOCH for each in self.directories
+        }
         epoch = epochs.pop()
         return None if epochs or epoch == NO_BROKER_EPOCH else epoch
 
@@ -423,6 +435,6 @@ class LogManager:
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
         """Closes every log and releases the directories."""
-        for home in self.homes:
-            home.close(clean=clean, high_watermarks=high_watermarks, broker_epoch=broker_epoch)
+        for directory in self.directories:
+            directory.close(clean=clean, high_watermarks=high_watermarks, broker_epoch=broker_epoch)
         self._logs.clear()

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from headrace.storage.directories import directory_names
 from headrace.storage.directories.directory_names import STRAY_SUFFIX, PartitionName
-from headrace.storage.directories.log_directory_lock import LogDirectoryLock
+from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.errors import StorageError
-from headrace.storage.files.delayed_delete import DelayedDelete
 from headrace.storage.files.filesystem import FileSystem, read_file, remove_if_there, replace_file
 from headrace.storage.log.log import Log
 from headrace.storage.recovery.log_loader import Checkpointed
@@ -32,11 +31,11 @@ FOREVER_MS = -1
 
 
 @dataclass(frozen=True, slots=True)
-class StrayNote:
+class StrayMetadata:
     """The state of a log when it became stray; with its name, as a directory's may be cut off."""
 
     name: str
-    set_aside_ms: int
+    stray_since_ms: int
     recovery_point: int
     log_start_offset: int
     high_watermark: int
@@ -46,34 +45,33 @@ class StrayNote:
 class StrayLog:
     """One stray log; without a topic id its topic is unknown."""
 
-    home: LogDirectoryLock
+    directory: LogDirectory
     directory_name: str
     topic_id: bytes | None
-    note: StrayNote
+    metadata: StrayMetadata
 
     @property
     def path(self) -> str:
-        return f"{self.home.path}/{self.directory_name}"
+        return f"{self.directory.path}/{self.directory_name}"
 
     @property
     def partition(self) -> PartitionName:
-        found = directory_names.parse(self.note.name)
-        assert found is not None  # `read_note` has checked it
+        found = directory_names.parse(self.metadata.name)
+        assert found is not None  # `read_stray_metadata` has checked it
         return found
 
     def due_ms(self, retention_ms: int) -> int | None:
         """The time at which it may be deleted; None for never."""
-        return None if retention_ms == FOREVER_MS else self.note.set_aside_ms + retention_ms
+        return None if retention_ms == FOREVER_MS else self.metadata.stray_since_ms + retention_ms
 
 
 class StrayLogs:
     """The stray logs of one broker."""
 
-    __slots__ = ("_fs", "_logs", "_new_id", "_trash")
+    __slots__ = ("_fs", "_logs", "_new_id")
 
-    def __init__(self, fs: FileSystem, trash: DelayedDelete, new_id: Callable[[], bytes]) -> None:
+    def __init__(self, fs: FileSystem, new_id: Callable[[], bytes]) -> None:
         self._fs = fs
-        self._trash = trash
         self._new_id = new_id
         self._logs: list[StrayLog] = []
 
@@ -92,66 +90,66 @@ class StrayLogs:
         found = [
             each
             for each in self._logs
-            if each.topic_id == topic_id and each.partition == wanted and each.home.is_online
+            if each.topic_id == topic_id and each.partition == wanted and each.directory.is_online
         ]
-        return max(found, key=lambda each: each.note.set_aside_ms, default=None)
+        return max(found, key=lambda each: each.metadata.stray_since_ms, default=None)
 
-    def find_in(self, home: LogDirectoryLock) -> None:
+    def find_strays(self, directory: LogDirectory) -> None:
         """Adds the stray logs that are in this directory at start."""
-        for name in list(home.strays):
-            path = f"{home.path}/{name}"
-            note = read_note(self._fs, path) if name.endswith(STRAY_SUFFIX) else None
-            if note is not None:
-                home.strays.remove(name)
-                self.add(StrayLog(home, name, read_topic_id(self._fs, path), note))
+        for name in list(directory.unknown_directories):
+            path = f"{directory.path}/{name}"
+            metadata = read_stray_metadata(self._fs, path) if name.endswith(STRAY_SUFFIX) else None
+            if metadata is not None:
+                directory.unknown_directories.remove(name)
+                self.add(StrayLog(directory, name, read_topic_id(self._fs, path), metadata))
 
-    def make_stray(self, unknown: Log, home: LogDirectoryLock, now_ms: int) -> StrayLog:
+    def make_stray(self, unknown: Log, directory: LogDirectory, now_ms: int) -> StrayLog:
         """Closes the log and renames its directory."""
         with suppress(StorageError):  # a damaged log is kept as it is
             unknown.close(clean=True)
-        note = StrayNote(
+        metadata = StrayMetadata(
             unknown.name,
             now_ms,
             unknown.recovery_point,
             unknown.log_start_offset,
-            home.high_watermarks.get(unknown.name, unknown.log_start_offset),
+            directory.checkpoints.high_watermarks.get(unknown.name, unknown.log_start_offset),
         )
         name = directory_names.stray(unknown.name, self._new_id().hex())
         try:
-            write_note(self._fs, unknown.path, note)
-            self._fs.rename(unknown.path, f"{home.path}/{name}")
-            self._fs.fsync_dir(home.path)
+            write_stray_metadata(self._fs, unknown.path, metadata)
+            self._fs.rename(unknown.path, f"{directory.path}/{name}")
+            self._fs.fsync_dir(directory.path)
         except OSError as error:
-            raise home.directory.fault(error, f"making {unknown.name} a stray log") from error
+            raise directory.state.fault(error, f"making {unknown.name} a stray log") from error
         topic_id = None if unknown.topic_id == NO_TOPIC_ID else unknown.topic_id
-        stray = StrayLog(home, name, topic_id, note)
+        stray = StrayLog(directory, name, topic_id, metadata)
         self.add(stray)
         return stray
 
     def restore(self, stray: StrayLog, config: LogConfig) -> Log:
         """Renames the directory back; the log is recovered when it is opened."""
-        home, note = stray.home, stray.note
-        home.forget(note.name)
-        path = f"{home.path}/{note.name}"
+        directory, metadata = stray.directory, stray.metadata
+        directory.forget(metadata.name)
+        path = f"{directory.path}/{metadata.name}"
         try:
             self._fs.rename(stray.path, path)
-            self._fs.fsync_dir(home.path)
+            self._fs.fsync_dir(directory.path)
             remove_if_there(self._fs, f"{path}/{STRAY_METADATA}")
         except OSError as error:
-            raise home.directory.fault(error, f"restoring {note.name}") from error
+            raise directory.state.fault(error, f"restoring {metadata.name}") from error
         self._logs.remove(stray)
-        home.high_watermarks[note.name] = note.high_watermark
+        directory.checkpoints.high_watermarks[metadata.name] = metadata.high_watermark
         topic, partition = stray.partition
         return Log(
-            home.directory,
+            directory.state,
             topic,
             partition,
             topic_id=stray.topic_id or NO_TOPIC_ID,
             config=config,
             checkpointed=Checkpointed(
                 clean=False,
-                recovery_point=note.recovery_point,
-                log_start_offset=note.log_start_offset,
+                recovery_point=metadata.recovery_point,
+                log_start_offset=metadata.log_start_offset,
             ),
         )
 
@@ -160,44 +158,42 @@ class StrayLogs:
         expired = 0
         for stray in self:
             due_ms = stray.due_ms(retention_ms)
-            if due_ms is None or due_ms > now_ms or not stray.home.is_online:
+            if due_ms is None or due_ms > now_ms or not stray.directory.is_online:
                 continue
-            name = directory_names.deleted(stray.note.name, self._new_id().hex())
-            target = f"{stray.home.path}/{name}"
+            unique = self._new_id().hex()
             try:
-                self._fs.rename(stray.path, target)
+                stray.directory.delete_later(stray.directory_name, stray.metadata.name, unique)
             except FileNotFoundError:
                 pass  # removed by hand
             except OSError as error:
-                raise stray.home.directory.fault(error, f"deleting {stray.path}") from error
+                raise stray.directory.state.fault(error, f"deleting {stray.path}") from error
             else:
-                self._trash.add_tree(target)
                 log.warning("deleted an expired stray log", extra={"path": stray.path})
             self._logs.remove(stray)
             expired += 1
         return expired
 
 
-def write_note(fs: FileSystem, directory: str, note: StrayNote) -> None:
+def write_stray_metadata(fs: FileSystem, directory: str, metadata: StrayMetadata) -> None:
     lines = [
         f"version: {VERSION}",
-        f"name: {note.name}",
-        f"set_aside_ms: {note.set_aside_ms}",
-        f"recovery_point: {note.recovery_point}",
-        f"log_start_offset: {note.log_start_offset}",
-        f"high_watermark: {note.high_watermark}",
+        f"name: {metadata.name}",
+        f"set_aside_ms: {metadata.stray_since_ms}",
+        f"recovery_point: {metadata.recovery_point}",
+        f"log_start_offset: {metadata.log_start_offset}",
+        f"high_watermark: {metadata.high_watermark}",
     ]
     replace_file(fs, f"{directory}/{STRAY_METADATA}", "\n".join(lines).encode())
 
 
-def read_note(fs: FileSystem, directory: str) -> StrayNote | None:
+def read_stray_metadata(fs: FileSystem, directory: str) -> StrayMetadata | None:
     """None if the file is missing or unreadable."""
     try:
         text = read_file(fs, f"{directory}/{STRAY_METADATA}").decode()
         fields = dict(line.split(": ", 1) for line in text.splitlines())
         if directory_names.parse(fields["name"]) is None:
             return None
-        return StrayNote(
+        return StrayMetadata(
             fields["name"],
             int(fields["set_aside_ms"]),
             int(fields["recovery_point"]),

@@ -18,7 +18,7 @@ from headrace.storage.files.filesystem import (
     sync_file,
     write_aside,
 )
-from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.files.open_files import OpenFile
 from headrace.storage.segment.segment import Segment
 from headrace.storage.segment.segments import Segments
@@ -40,7 +40,7 @@ class Durability:
         "recovery_point",
     )
 
-    def __init__(self, directory: LogDir, recovery_point: int, *, new_directory: bool) -> None:
+    def __init__(self, directory: LogDirState, recovery_point: int, *, new_directory: bool) -> None:
         self._directory = directory
         self._new_directory = new_directory
         self._new_names = False

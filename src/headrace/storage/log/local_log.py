@@ -14,7 +14,7 @@ import zlib
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.errors import DiskFull, LogCorrupt, RecordsDamaged, StorageError
 from headrace.storage.files.filesystem import FileSystem, remove_if_there, write_file
-from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.log.durability import Durability
 from headrace.storage.recovery.log_loader import Checkpointed, load_log
 from headrace.storage.segment.segment import Segment
@@ -60,7 +60,7 @@ class LocalLog:
 
     def __init__(
         self,
-        directory: LogDir,
+        directory: LogDirState,
         name: str,
         path: str,
         *,

@@ -21,7 +21,7 @@ from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.buffer import WritableBuffer
 from headrace.records.record_validation import Inspection
 from headrace.storage.errors import OffsetOutOfRange, StorageError
-from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.log import clean_shutdown, log_reader, offset_by_time, truncation
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.log.log_appender import AppendResult, LogAppender
@@ -43,7 +43,7 @@ class Log:
 
     def __init__(
         self,
-        directory: LogDir,
+        directory: LogDirState,
         topic: str,
         partition: int,
         *,

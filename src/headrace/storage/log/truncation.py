@@ -53,7 +53,7 @@ def delete_old_segments(
             doomed = _roll_doomed_segment(local, doomed)
         delay_ms = local.config.file_delete_delay_ms
         for path in local.segments.retire(doomed):
-            local.directory.trash.add_file(path, delay_ms)
+            local.directory.delayed_delete.add_file(path, delay_ms)
     except OSError as error:
         raise local.directory.fault(error, f"deleting segments of {local.name}") from error
     _set_log_start(local, max(local.log_start_offset, local.segments.items[0].base_offset))

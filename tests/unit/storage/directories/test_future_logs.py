@@ -8,9 +8,9 @@ import pytest
 
 from headrace.records.batch import whole_size
 from headrace.storage.directories import directory_names
-from headrace.storage.directories.future_logs import align, first_kept
+from headrace.storage.directories.future_logs import copy_start_offset, truncate_copy
 from headrace.storage.directories.log_manager import LogManager
-from headrace.storage.directories.moved_logs import MOVED_LOGS, note, owner_of
+from headrace.storage.directories.moved_logs import MOVED_LOGS, current_directory, write_note
 from headrace.storage.errors import DiskError, StorageError
 from headrace.storage.log.log import Log
 from headrace.storage.state.leader_epochs import EpochEntry, LeaderEpochs
@@ -53,7 +53,7 @@ def filled(fs: MemoryFileSystem, *, count: int = len(HELD)) -> LogManager:
     """A log in the first directory, on disk, with some records."""
     manager = opened(fs)
     log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
-    assert log.directory is manager.homes[0].directory
+    assert log.directory is manager.directories[0].state
     for number in range(count):
         append(log, batch(b"%d" % number))
     log.flush()
@@ -71,7 +71,7 @@ def fill_copy(original: Log, copy: Log, up_to: int | None = None) -> None:
 def begun(fs: MemoryFileSystem, up_to: int | None = None) -> LogManager:
     """A copy in the second directory that holds what is below `up_to`."""
     manager = filled(fs)
-    copy = manager.futures.begin(original_of(manager), manager.homes[1], TOPIC_ID)
+    copy = manager.futures.create_copy(original_of(manager), manager.directories[1], TOPIC_ID)
     fill_copy(original_of(manager), copy, up_to)
     return manager
 
@@ -110,7 +110,7 @@ def test_a_copy_is_truncated_to_the_end_of_its_original() -> None:
     original.truncate_to(5)
     append(original, batch(b"other"), leader_epoch=3)
     append(original, batch(b"more"), leader_epoch=3)
-    align(copy, original)
+    truncate_copy(copy, original)
     assert values(copy) == {number: HELD[number] for number in range(5)}
     fill_copy(original, copy)
     assert values(copy) == values(original)
@@ -121,9 +121,9 @@ def test_a_copy_begins_with_the_whole_batch_in_which_the_original_starts() -> No
     log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
     append(log, batch(b"x"))
     append(log, batch(b"0", b"1", b"2"))
-    assert first_kept(log) == 0
+    assert copy_start_offset(log) == 0
     log.delete_before(2)
-    assert first_kept(log) == 1
+    assert copy_start_offset(log) == 1
 
 
 # --- restarts -----------------------------------------------------------------------------------
@@ -150,11 +150,11 @@ def test_a_copy_survives_a_restart_with_its_records(
     manager.checkpoint()
     manager = opened(restart(fs, manager))
     original, copy = original_of(manager), copy_of(manager)
-    align(copy, original)
+    truncate_copy(copy, original)
     assert values(copy) == {number: HELD[number] for number in range(up_to)}
     fill_copy(original, copy)
     assert values(manager.finish_move(original)) == HELD
-    assert (len(manager.homes[0].logs), len(manager.homes[1].logs)) == (0, 1)
+    assert (len(manager.directories[0].logs), len(manager.directories[1].logs)) == (0, 1)
 
 
 def test_flushed_records_of_a_copy_are_not_scanned_after_a_crash() -> None:
@@ -164,7 +164,7 @@ def test_flushed_records_of_a_copy_are_not_scanned_after_a_crash() -> None:
     copy_of(manager).flush()
     manager.checkpoint()
     manager = opened(fs.after_kill())
-    assert manager.homes[1].recovery_points == {"t-0": 8}
+    assert manager.directories[1].checkpoints.recovery_points == {"t-0": 8}
     assert copy_of(manager).recovery_point == 8
 
 
@@ -182,7 +182,7 @@ def test_after_power_loss_a_copy_is_a_prefix_of_the_original() -> None:
         original, copy = original_of(manager), copy_of(manager)
         assert copy.log_end_offset <= original.log_end_offset
         append(original, batch(b"something else"))  # with the same epoch
-        align(copy, original)
+        truncate_copy(copy, original)
         fill_copy(original, copy)
         assert values(copy) == values(original)
 
@@ -197,8 +197,8 @@ def test_a_damaged_copy_is_truncated_and_the_rest_copied_again() -> None:
     fs.remove(f"{path}/{segment}")
     manager = opened(fs.after_kill())
     original, copy = original_of(manager), copy_of(manager)
-    align(copy, original)
-    assert 0 < copy.log_end_offset < 8 and not manager.homes[1].directory.damaged
+    truncate_copy(copy, original)
+    assert 0 < copy.log_end_offset < 8 and not manager.directories[1].state.damaged
     fill_copy(original, copy)
     assert values(copy) == HELD
 
@@ -230,13 +230,13 @@ def test_a_copy_is_removed_with_its_partition_at_any_crash_point(how: str) -> No
         else:
             break
         after = opened(fs.after_kill())
-        kept = [each.note.name for each in after.stray_logs]
+        kept = [each.metadata.name for each in after.stray_logs]
         assert after.get("t", 0) is not None or kept in ([], ["t-0"])
         if how == "delete":
             assert kept == []
     else:
         raise AssertionError("it never ended")
-    assert len(manager.futures) == 0 and not manager.homes[1].futures
+    assert len(manager.futures) == 0 and not manager.directories[1].futures
 
 
 def test_a_copy_of_another_topic_with_the_same_name_is_discarded() -> None:
@@ -252,7 +252,7 @@ def test_a_copy_of_another_topic_with_the_same_name_is_discarded() -> None:
 def test_a_copy_in_a_failed_directory_continues_when_the_directory_works_again() -> None:
     fs = MemoryFileSystem()
     manager = begun(fs, 5)
-    manager.homes[1].directory.fail("a test pulled the plug")
+    manager.directories[1].state.fail("a test pulled the plug")
     manager.futures.drop("t", 0)
     assert len(manager.futures) == 0
     manager.close()
@@ -279,7 +279,7 @@ def test_a_copy_without_an_original_becomes_the_partitions_log() -> None:
     manager.close()
     manager = opened(fs.after_kill(), ("b", "c"))
     assert len(manager.futures) == 0 and len(manager) == 0
-    assert [each.note.name for each in manager.stray_logs] == ["t-0"]
+    assert [each.metadata.name for each in manager.stray_logs] == ["t-0"]
     found = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
     found.load()
     assert values(found) == {number: HELD[number] for number in range(5)}
@@ -292,7 +292,7 @@ def test_a_copy_waits_for_an_original_that_may_be_in_a_failed_directory() -> Non
     first = fs.root.names["a"]
     fs.root.names["a"] = type(fs.root.names["a"].names["meta.properties"])()  # type: ignore[union-attr,call-arg]
     manager = opened(fs)
-    assert not manager.homes[0].is_online
+    assert not manager.directories[0].is_online
     assert len(manager.stray_logs) == len(manager.futures) == 0
     manager.close()
     fs = fs.after_kill()
@@ -328,7 +328,7 @@ def test_a_crash_at_any_point_of_taking_over_leaves_the_partition_once_and_whole
             assert len(manager) == 1 and values(original_of(manager)) == HELD
             ends.add(f"{original_of(manager).directory.path} {len(manager.futures)}")
             if len(manager.futures):
-                align(copy_of(manager), original_of(manager))
+                truncate_copy(copy_of(manager), original_of(manager))
                 fill_copy(original_of(manager), copy_of(manager))
                 manager.finish_move(original_of(manager))
             append(original_of(manager), batch(b"8"))
@@ -402,7 +402,7 @@ def test_the_later_of_two_moves_wins_when_a_failed_directory_returns() -> None:
     manager = opened(fs, dirs)
     log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
     append(log, batch(b"0"))
-    manager.futures.begin(log, manager.homes[1], TOPIC_ID)
+    manager.futures.create_copy(log, manager.directories[1], TOPIC_ID)
     fill_copy(log, copy_of(manager))
     fs.fault_errno, fs.fault_lasts, fs.fault_at = errno.EIO, True, None
     real = fs.rename
@@ -414,9 +414,9 @@ def test_the_later_of_two_moves_wins_when_a_failed_directory_returns() -> None:
 
     fs.rename = rename  # type: ignore[method-assign]
     second = manager.finish_move(log)
-    assert not manager.homes[0].is_online
+    assert not manager.directories[0].is_online
     append(second, batch(b"1"))
-    manager.futures.begin(second, manager.homes[2], TOPIC_ID)
+    manager.futures.create_copy(second, manager.directories[2], TOPIC_ID)
     fill_copy(second, copy_of(manager))
     append(manager.finish_move(second), batch(b"2"))
     assert directories_in(fs, "a") == ["t-0"]
@@ -428,8 +428,8 @@ def test_the_later_of_two_moves_wins_when_a_failed_directory_returns() -> None:
 
 
 def test_without_a_note_the_operator_decides_which_log_is_current() -> None:
-    assert owner_of({"a": 0, "b": 0}) is owner_of({"a": 2, "b": 2}) is None
-    assert owner_of({"a": 1, "b": 2}) == "b"
+    assert current_directory({"a": 0, "b": 0}) is current_directory({"a": 2, "b": 2}) is None
+    assert current_directory({"a": 1, "b": 2}) == "b"
     fs = MemoryFileSystem()
     both_have_it(fs)
     file_in(fs, f"b/{MOVED_LOGS}")[:] = b"torn"
@@ -453,13 +453,13 @@ def test_the_old_log_is_kept_if_the_current_one_does_not_open() -> None:
 
 def test_the_cleaner_checkpoint_moves_with_the_log() -> None:
     manager = begun(MemoryFileSystem())
-    manager.save_cleaned(original_of(manager), 5)
-    assert manager.cleaned_to(manager.finish_move(original_of(manager))) == 5
+    manager.save_cleaner_offset(original_of(manager), 5)
+    assert manager.cleaner_offset(manager.finish_move(original_of(manager))) == 5
 
 
 def test_notes_of_finished_moves_are_removed_at_the_next_start() -> None:
     fs = MemoryFileSystem()
     filled(fs).close()
-    note(fs, "a", "t-0", 4)
+    write_note(fs, "a", "t-0", 4)
     opened(fs.after_kill())
     assert not [each for each in fs.list_dir("a") if each.name == MOVED_LOGS]

@@ -40,7 +40,7 @@ def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
     manager = open_manager(MemoryFileSystem(), dirs=("one", "two", "three"))
     for partition in range(9):
         manager.get_or_create("t", partition, TOPIC_ID, CONFIG)
-    assert [len(home.logs) for home in manager.homes] == [3, 3, 3]
+    assert [len(directory.logs) for directory in manager.directories] == [3, 3, 3]
 
 
 class Unreadable(MemoryFileSystem):
@@ -65,9 +65,9 @@ def test_an_unreadable_partition_takes_its_log_directory_offline_not_the_broker(
     manager.close()
     fs.unreadable = "one/t-0/"
     manager = open_manager(fs, dirs=("one", "two"))
-    assert [home.is_online for home in manager.homes] == [False, True]
+    assert [directory.is_online for directory in manager.directories] == [False, True]
     assert "one/t-0/partition.metadata" in caplog.records[-1].reason
-    assert os.strerror(errno.EACCES) in str(manager.homes[0].directory.failure)
+    assert os.strerror(errno.EACCES) in str(manager.directories[0].state.failure)
     kept = manager.get("t", 1)
     assert kept is not None and values(kept) == {0: b"x"}
     with pytest.raises(LogDirFailed):
@@ -184,7 +184,7 @@ def test_unknown_directories_are_reported_and_left_alone() -> None:
     for name in ("lost+found", "t-0.abc-future", "t-1-stray", "t-01", "-3", "t-"):
         fs.mkdir(f"data/{name}")
     manager = open_manager(fs.after_kill())
-    assert len(manager.strays) == 6
+    assert len(manager.unknown_directories) == 6
     assert len(manager) == 0
     assert "lost+found" in names_in(fs, "data")
 
@@ -198,7 +198,7 @@ def test_an_unfinished_copy_beside_its_original_is_removed() -> None:
     fs.mkdir("data/t-1.0123-future")
     manager = open_manager(fs.after_kill())
     assert manager.sweep() == 1
-    assert manager.strays == ["data/t-1.0123-future"]
+    assert manager.unknown_directories == ["data/t-1.0123-future"]
 
 
 def test_a_directory_in_use_is_refused() -> None:
@@ -273,16 +273,18 @@ def test_flushes_are_due_by_time_and_for_closed_segments() -> None:
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(flush_ms=100))
     append(log, batch(b"x"), now_ms=1000 + 1_700_000_000_000)
     now = 1000 + 1_700_000_000_000
-    assert manager.flush_due(now + 99) == []
-    assert manager.flush_due(now + 100) == [log]
-    assert manager.flush_due(now - 86_400_000) == [log], "the clock was set back: who knows"
+    assert manager.logs_due_for_flush(now + 99) == []
+    assert manager.logs_due_for_flush(now + 100) == [log]
+    assert manager.logs_due_for_flush(now - 86_400_000) == [log], (
+        "the clock was set back: who knows"
+    )
     log.flush()
-    assert manager.flush_due(now + 100) == []
+    assert manager.logs_due_for_flush(now + 100) == []
     other = manager.get_or_create("t", 1, TOPIC_ID, CONFIG)
     append(other, batch(b"x"))
-    assert manager.flush_due(now) == []
+    assert manager.logs_due_for_flush(now) == []
     other.roll()
-    assert manager.flush_due(now) == [other]
+    assert manager.logs_due_for_flush(now) == [other]
     other.flush()
     assert other.recovery_point == 1
 
@@ -325,9 +327,9 @@ def test_a_checkpoint_without_watermarks_claims_no_more_than_the_last_one() -> N
     append(manager.get_or_create("t", 0, TOPIC_ID, CONFIG), batch(b"x", b"y", b"z"))
     manager.checkpoint({"t-0": 1})
     manager.checkpoint()
-    manager.checkpoint_watermarks({"t-0": 2, "gone-0": 7})
+    manager.checkpoint_high_watermarks({"t-0": 2, "gone-0": 7})
     manager.checkpoint()
-    written = read_offsets(fs, f"{manager.homes[0].path}/replication-offset-checkpoint")
+    written = read_offsets(fs, f"{manager.directories[0].path}/replication-offset-checkpoint")
     assert written == {"t-0": 2}
 
 
@@ -350,7 +352,7 @@ def test_a_full_directory_does_not_prevent_checkpoints_in_another() -> None:
     fs.full = "a/"
     for write in (
         lambda: manager.checkpoint({"t-0": 1, "t-1": 1}),
-        lambda: manager.checkpoint_watermarks({"t-0": 1, "t-1": 1}),
+        lambda: manager.checkpoint_high_watermarks({"t-0": 1, "t-1": 1}),
         lambda: manager.save_metadata_version(7),
     ):
         with pytest.raises(DiskFull):
@@ -365,10 +367,10 @@ def test_a_copy_on_a_full_disk_leaves_no_files() -> None:
     manager = open_manager(fs, dirs=("a", "b"))
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
     append(log, batch(b"x"))
-    source, target = manager.homes
-    assert log.directory is source.directory
+    source, target = manager.directories
+    assert log.directory is source.state
     fs.full = "b/"
     with pytest.raises(DiskFull):
-        manager.futures.begin(log, target, TOPIC_ID)
+        manager.futures.create_copy(log, target, TOPIC_ID)
     manager.sweep()
     assert not [entry.name for entry in fs.list_dir("b") if entry.is_dir]

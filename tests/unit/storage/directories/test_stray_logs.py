@@ -47,7 +47,7 @@ def test_a_stray_log_is_restored_unchanged(topic: str, restarted: bool) -> None:
         manager = open_manager(fs.after_power_loss(None))
         assert len(manager) == 0
         assert [each.path for each in manager.stray_logs] == [stray.path]
-        assert manager.strays == []
+        assert manager.unknown_directories == []
     log = manager.get_or_create(topic, 0, TOPIC_ID, CONFIG)
     log.load()
     assert (log.log_start_offset, values(log)) == (1, {1: b"b", 2: b"c"})
@@ -100,7 +100,7 @@ def test_a_stray_log_without_a_readable_note_is_left_alone() -> None:
     write_file(fs, f"{stray.path}/stray.metadata", b"version: 0", sync=False)
     fs.mkdir("data/t-1.0123456789-stray")
     manager = open_manager(fs.after_kill())
-    assert set(manager.strays) == {stray.path, "data/t-1.0123456789-stray"}
+    assert set(manager.unknown_directories) == {stray.path, "data/t-1.0123456789-stray"}
     assert manager.expire_strays(0) == 0
 
 
@@ -126,9 +126,9 @@ def test_directories_that_have_seen_later_metadata_are_not_opened() -> None:
 
     with pytest.raises(StaleMetadata, match="data/metadata-version"):
         opened(6)
-    assert not opened(7).takes_any_metadata
+    assert not opened(7).accepts_any_metadata
     write_file(fs, "data/metadata-version", b"any\n", sync=False)
-    assert opened(6).takes_any_metadata
+    assert opened(6).accepts_any_metadata
 
 
 def test_a_restored_stray_log_that_was_compacted_has_no_holes() -> None:
@@ -139,10 +139,10 @@ def test_a_restored_stray_log_that_was_compacted_has_no_holes() -> None:
         append(log, batch(b"v" * 20, key=b"%d" % (number if number % 7 == 1 else 100)))
     log.flush()
     LogCleaner(log).run(NOW_MS)
-    manager.save_cleaned(log, log.log_end_offset)
+    manager.save_cleaner_offset(log, log.log_end_offset)
     kept = values(log)
     manager.make_stray("t", 0)
-    manager.save_cleaned(manager.get_or_create("u", 0, b"\7" * 16, COMPACTED), 0)
+    manager.save_cleaner_offset(manager.get_or_create("u", 0, b"\7" * 16, COMPACTED), 0)
     manager.get_or_create("t", 0, TOPIC_ID, COMPACTED).load()
     manager.checkpoint()
     _, log = open_log(fs.after_kill(), CONFIG)

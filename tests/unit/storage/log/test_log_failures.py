@@ -192,13 +192,13 @@ def test_a_full_disk_at_the_end_of_a_copy_takes_no_directory_offline() -> None:
     manager = open_manager(fs, dirs=("a", "b"))
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
     append(log, batch(b"x"))
-    copy = manager.futures.begin(log, manager.homes[1], TOPIC_ID)
+    copy = manager.futures.create_copy(log, manager.directories[1], TOPIC_ID)
     append(copy, batch(b"x"), origin=BatchOrigin.REPLICATION)
     copy.flush()
     fs.capacity_bytes = 0
     with pytest.raises(DiskFull):
         manager.finish_move(log)
-    assert all(home.is_online for home in manager.homes)
+    assert all(directory.is_online for directory in manager.directories)
     fs.capacity_bytes = None
     manager.sweep()
     assert not [entry.name for entry in fs.list_dir("b") if entry.is_dir]
@@ -348,9 +348,9 @@ def test_the_manager_reports_when_no_directory_is_left() -> None:
         on_failure=lambda: told.append(manager.failure is not None),
     )
     manager.open()
-    for home in manager.homes:
-        home.directory.fail("the disk is gone")
-        home.directory.fail("it is still gone")
+    for directory in manager.directories:
+        directory.state.fail("the disk is gone")
+        directory.state.fail("it is still gone")
     assert told == [False, True]
     assert "log directory one is offline: the disk is gone" in str(manager.failure)
     assert "two" in str(manager.failure)
@@ -390,7 +390,7 @@ def test_a_directory_that_cannot_be_opened_leaves_the_others_working() -> None:
     fs.mkdir("good")
     fs.open("bad", create=True)  # a file where a directory should be
     manager = open_manager(fs, dirs=("bad", "good"))
-    assert [home.is_online for home in manager.homes] == [False, True]
+    assert [directory.is_online for directory in manager.directories] == [False, True]
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(), is_new=True)
     append(log, batch(b"x"), now_ms=NOW_MS)
     assert log.directory.path == "good"

@@ -216,7 +216,7 @@ def test_a_clean_stop_needs_no_recovery_and_loses_the_marker_at_once() -> None:
     manager.close()
     assert ".kafka_cleanshutdown" in {entry.name for entry in fs.list_dir("data")}
     manager, log = open_log(fs.after_power_loss(None), SMALL)
-    fs_after = manager.homes[0].directory.files.fs
+    fs_after = manager.directories[0].state.files.fs
     assert ".kafka_cleanshutdown" not in {entry.name for entry in fs_after.list_dir("data")}
     assert (log.log_end_offset, log.is_loaded) == (12, False)
     assert values(log) == written

@@ -406,7 +406,7 @@ def test_compacted_records_are_not_a_gap_after_an_unclean_stop() -> None:
         append(log, batch(b"v%02d" % number * 10, key=key))
     log.flush()
     LogCleaner(log).run(NOW_MS)
-    manager.save_cleaned(log, log.log_end_offset)
+    manager.save_cleaner_offset(log, log.log_end_offset)
     kept = values(log)
     assert len(kept) < 20
     fs = killed(fs, manager, log)

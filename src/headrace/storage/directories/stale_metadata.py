@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 
-from headrace.storage.directories.log_directory_lock import LogDirectoryLock
+from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.directories.metadata_version import ANY, ANY_WORD, METADATA_VERSION
 from headrace.storage.errors import StaleMetadata
 
 
 def check_metadata_version(
-    homes: Sequence[LogDirectoryLock], cluster_id: str | None, stored_version: int
+    directories: Sequence[LogDirectory], cluster_id: str | None, stored_version: int
 ) -> bool:
     """Raises `StaleMetadata` if a directory has seen a later version than the cluster has stored.
 
     Runs before anything in the directories is changed: the operator may restore the metadata that
     belongs to them. Returns whether an operator has allowed any version for this start.
     """
-    known = {home.path: home.known_version(cluster_id) for home in homes}
+    known = {
+        directory.path: directory.known_metadata_version(cluster_id) for directory in directories
+    }
     latest = max(known.values())
     if latest > stored_version:
         files = " and ".join(f"{path}/{METADATA_VERSION}" for path in known)

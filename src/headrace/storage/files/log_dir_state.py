@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
 
 
-class LogDir:
+class LogDirState:
     """A directory of partitions, and what its logs share.
 
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before
@@ -32,25 +32,25 @@ class LogDir:
     __slots__ = (
         "_on_failure",
         "damaged",
+        "delayed_delete",
         "failure",
         "files",
         "full",
         "path",
         "save_recovery_points",
-        "trash",
     )
 
     def __init__(
         self,
         path: str,
         files: OpenFiles,
-        trash: DelayedDelete,
+        delayed_delete: DelayedDelete,
         save_recovery_points: Callable[[], None] = lambda: None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self.files = files
-        self.trash = trash
+        self.delayed_delete = delayed_delete
         self.save_recovery_points = save_recovery_points
         self._on_failure = on_failure
         self.failure: LogDirFailed | None = None

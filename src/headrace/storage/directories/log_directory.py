@@ -1,4 +1,4 @@
-"""Opening and closing one log directory: lock, identity, checkpoints, clean-shutdown marker.
+"""One log directory of a broker: its lock, identity, logs and clean-shutdown marker.
 
 The marker says that every file in the directory is complete. It is removed, durably, before the
 first write, and written last: a start that finds it may skip recovery.
@@ -6,8 +6,8 @@ first write, and written last: a start that finds it may skip recovery.
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from headrace.records.checksum import crc32c
 from headrace.storage.directories import directory_names
@@ -18,6 +18,7 @@ from headrace.storage.directories.metadata_version import (
     read_metadata_version,
     write_metadata_version,
 )
+from headrace.storage.directories.offset_checkpoints import OffsetCheckpoints
 from headrace.storage.errors import InconsistentLogDir, LogDirLocked, StorageError
 from headrace.storage.files.delayed_delete import DelayedDelete
 from headrace.storage.files.filesystem import (
@@ -28,20 +29,11 @@ from headrace.storage.files.filesystem import (
     remove_if_there,
     replace_file,
 )
-from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.files.open_files import OpenFiles
 from headrace.storage.log import clean_shutdown
 from headrace.storage.log.log import Log
 from headrace.storage.state import segment_manifest
-from headrace.storage.state.checkpoints import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    CorruptCheckpoint,
-    read_offsets,
-    write_offsets,
-)
 from headrace.storage.state.segment_manifest import SEGMENT_MANIFEST
 
 log = logging.getLogger(__name__)
@@ -55,29 +47,22 @@ MANIFEST_CRC = "headraceSegments"  # of the list of segments that the same stop 
 MANY_LOGS = 64
 
 
-class LogDirectoryLock:
+class LogDirectory:
     """One directory, and the logs in it."""
 
     __slots__ = (
-        "_checkpointed_names",
         "_fs",
-        "_knows_cleaner_offsets",
         "_lock_fd",
         "_saved_version",
-        "_writing",
+        "checkpoints",
         "clean_epoch",
-        "cleaned_to",
-        "directory",
         "found_futures",
         "futures",
-        "high_watermarks",
-        "log_starts",
         "logs",
-        "manifests",
         "meta",
         "partitions",
-        "recovery_points",
-        "strays",
+        "state",
+        "unknown_directories",
         "was_clean",
     )
 
@@ -85,37 +70,30 @@ class LogDirectoryLock:
         self,
         path: str,
         files: OpenFiles,
-        trash: DelayedDelete,
+        delayed_delete: DelayedDelete,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._fs: FileSystem = files.fs
         self._lock_fd = -1
-        self._writing = threading.Lock()  # the owner and a background thread write the same files
-        self.directory = LogDir(path, files, trash, self.checkpoint, on_failure)
+        self.state = LogDirState(path, files, delayed_delete, self.checkpoint, on_failure)
         self.logs: dict[str, Log] = {}
         self.futures: dict[str, Log] = {}  # copies, by the names of their originals
         self.meta: MetaProperties | None = None
         self.was_clean = False
         self.clean_epoch = NO_BROKER_EPOCH  # of the broker run that stopped cleanly
-        self.recovery_points: dict[str, int] = {}
-        self.log_starts: dict[str, int] = {}
-        self.high_watermarks: dict[str, int] = {}
-        self.cleaned_to: dict[str, int] = {}  # the cleaner's checkpoint
-        self._knows_cleaner_offsets = True
-        self.manifests: dict[str, str] = {}  # the state of each log at the last clean stop
+        self.checkpoints = OffsetCheckpoints(self._fs, path)
         self.partitions: list[PartitionName] = []  # found when the directory was opened
         self.found_futures: list[str] = []
-        self.strays: list[str] = []
+        self.unknown_directories: list[str] = []
         self._saved_version = UNKNOWN
-        self._checkpointed_names: set[str] = set()  # names in the checkpoint files
 
     @property
     def path(self) -> str:
-        return self.directory.path
+        return self.state.path
 
     @property
     def is_online(self) -> bool:
-        return self.directory.failure is None
+        return self.state.failure is None
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -128,18 +106,18 @@ class LogDirectoryLock:
             make_directories(self._fs, self.path)
             self._lock_directory()
             self._check_identity(cluster_id, node_id)
-            self._read_checkpoints()
+            self.checkpoints.read()
             self._list_partitions()
             marker = f"{self.path}/{CLEAN_SHUTDOWN}"
             self.was_clean = exists(self._fs, marker)
             if self.was_clean:
                 left = _marker_fields(read_file(self._fs, marker))
                 self.clean_epoch = left.get(BROKER_EPOCH, NO_BROKER_EPOCH)
-                self._read_manifest(left.get(MANIFEST_CRC))
+                self.checkpoints.read_manifest(left.get(MANIFEST_CRC))
             if remove_if_there(self._fs, marker):
                 self._fs.fsync_dir(self.path)
         except OSError as error:
-            self.directory.fail(f"opening failed: {error}")
+            self.state.fail(f"opening failed: {error}")
 
     def _lock_directory(self) -> None:
         try:
@@ -164,7 +142,7 @@ class LogDirectoryLock:
                 "correct node.id or configure another log directory"
             )
 
-    def known_version(self, cluster_id: str | None) -> int:
+    def known_metadata_version(self, cluster_id: str | None) -> int:
         """The last version of that cluster's metadata that the directory has seen."""
         try:
             meta = read_meta(self._fs, self.path)
@@ -179,55 +157,17 @@ class LogDirectoryLock:
         self.meta = meta
         write_meta(self._fs, self.path, meta)
 
-    def _read_checkpoints(self) -> None:
-        """A damaged file counts as missing: recovery then scans everything."""
-        for name, offsets in (
-            (RECOVERY_POINTS, self.recovery_points),
-            (LOG_STARTS, self.log_starts),
-            (HIGH_WATERMARKS, self.high_watermarks),
-            (CLEANER_OFFSETS, self.cleaned_to),
-        ):
-            try:
-                offsets.update(read_offsets(self._fs, f"{self.path}/{name}"))
-            except CorruptCheckpoint as error:
-                log.warning(
-                    "ignoring a damaged checkpoint",
-                    extra={"reason": str(error)},
-                )
-                self._knows_cleaner_offsets &= name != CLEANER_OFFSETS
-        self._checkpointed_names = {*self.recovery_points, *self.log_starts}
-
-    def _read_manifest(self, expected_crc: int | None) -> None:
-        """Reads the list of segments, unless Kafka or an older release has stopped last."""
-        path = f"{self.path}/{SEGMENT_MANIFEST}"
-        if expected_crc is None or not exists(self._fs, path):
-            return
-        data = read_file(self._fs, path)
-        if crc32c(data) != expected_crc:
-            log.warning("ignoring a damaged list of segments", extra={"path": path})
-            return
-        self.manifests = segment_manifest.decode_all(data)
-        for name, line in self.manifests.items():
-            end, start = segment_manifest.ends_in(line)
-            for offsets, offset in ((self.recovery_points, end), (self.log_starts, start)):
-                if offsets.get(name, 0) != offset:
-                    log.warning(
-                        "checkpoint differs from the clean stop; using the clean stop's offset",
-                        extra={"log": name, "found": offsets.get(name, 0), "expected": offset},
-                    )
-                offsets[name] = offset
-
     def _list_partitions(self) -> None:
         for name, is_dir in self._fs.list_dir(self.path):
             if not is_dir:
                 continue
             partition = directory_names.parse(name)
             if name.endswith(DELETE_SUFFIX):
-                self.directory.trash.add_tree(f"{self.path}/{name}")
+                self.state.delayed_delete.add_tree(f"{self.path}/{name}")
             elif directory_names.original_of(name) is not None:
                 self.found_futures.append(name)
             elif partition is None:
-                self.strays.append(name)
+                self.unknown_directories.append(name)
                 log.warning(
                     "ignoring a directory that is not a partition",
                     extra={"path": f"{self.path}/{name}"},
@@ -235,19 +175,11 @@ class LogDirectoryLock:
             else:
                 self.partitions.append(partition)
 
-    def may_be_cleaned(self, name: str) -> bool:
-        """Whether the log may have been compacted."""
-        return name in self.cleaned_to or not self._knows_cleaner_offsets
-
     # --- checkpoints ----------------------------------------------------------------------------
 
     def forget(self, name: str) -> None:
         """Drops the checkpoints of a name before a new partition gets it."""
-        for offsets in (self.recovery_points, self.log_starts, self.high_watermarks):
-            offsets.pop(name, None)
-        self.manifests.pop(name, None)
-        self.cleaned_to.pop(name, None)
-        if name in self._checkpointed_names and name not in self.logs:
+        if self.checkpoints.forget(name) and name not in self.logs:
             self.checkpoint()
 
     @property
@@ -264,52 +196,56 @@ class LogDirectoryLock:
         if not self.is_online:
             return
         logs = self._all_logs
-        with self._writing:
-            # Read under the lock, so that an older value never overwrites a newer one.
-            points = {name: each.recovery_point for name, each in logs}
-            starts = {name: each.log_start_offset for name, each in logs if each.log_start_offset}
-            try:
-                write_offsets(self._fs, f"{self.path}/{RECOVERY_POINTS}", points)
-                write_offsets(self._fs, f"{self.path}/{LOG_STARTS}", starts)
-                if high_watermarks is not None:
-                    self._write_watermarks(high_watermarks)
-            except OSError as error:
-                raise self.directory.fault(error, f"checkpointing {self.path}") from error
-            self._checkpointed_names = {*points, *starts}
+        with self._checkpoint_errors():
+            self.checkpoints.write(logs)
+            if high_watermarks is not None:
+                self._write_high_watermarks(high_watermarks)
 
-    def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         """Writes each log's high watermark. Safe in any thread."""
         if not self.is_online:
             return
-        with self._writing:
-            try:
-                self._write_watermarks(high_watermarks)
-            except OSError as error:
-                raise self.directory.fault(error, f"checkpointing {self.path}") from error
+        with self._checkpoint_errors():
+            self._write_high_watermarks(high_watermarks)
 
-    def _write_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
+    def _write_high_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         ours = {name: high_watermarks[name] for name in [*self.logs] if name in high_watermarks}
-        write_offsets(self._fs, f"{self.path}/{HIGH_WATERMARKS}", ours)
+        self.checkpoints.write_high_watermarks(ours)
 
     def save_metadata_version(self, version: int) -> None:
         """Writes the version of the cluster's metadata. Safe in any thread."""
         if not self.is_online or version == self._saved_version:
             return
-        try:
+        with self._checkpoint_errors():
             write_metadata_version(self._fs, self.path, version)
-        except OSError as error:
-            raise self.directory.fault(error, f"checkpointing {self.path}") from error
         self._saved_version = version
 
-    def save_cleaned(self, name: str, offset: int) -> None:
+    def save_cleaner_offset(self, name: str, offset: int) -> None:
         """Writes that the log is clean below `offset`. Safe in any thread."""
-        self.cleaned_to[name] = offset
-        known = {each: at for each, at in [*self.cleaned_to.items()] if each in self.logs}
-        with self._writing:
-            try:
-                write_offsets(self._fs, f"{self.path}/{CLEANER_OFFSETS}", known)
-            except OSError as error:
-                raise self.directory.fault(error, f"checkpointing {self.path}") from error
+        with self._checkpoint_errors():
+            self.checkpoints.write_cleaner_offset(name, offset, self.logs)
+
+    @contextmanager
+    def _checkpoint_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self.state.fault(error, f"checkpointing {self.path}") from error
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    def delete_later(
+        self, name: str, original: str, unique: str, *, delay_ms: int = 0, sync: bool = False
+    ) -> None:
+        """Renames the directory `name` of the partition `original` for a later sweep.
+
+        After the rename, no start takes it for a log. Raises `OSError`.
+        """
+        target = f"{self.path}/{directory_names.deleted(original, unique)}"
+        self._fs.rename(f"{self.path}/{name}", target)
+        if sync:
+            self._fs.fsync_dir(self.path)
+        self.state.delayed_delete.add_tree(target, delay_ms)
 
     # --- closing --------------------------------------------------------------------------------
 
@@ -363,7 +299,7 @@ class LogDirectoryLock:
                 clean_shutdown.write_epochs(each.local)
             self._fs.sync_all(self.path)
         except (StorageError, OSError) as error:
-            self.directory.fail(f"sync failed: {error}")
+            self.state.fail(f"sync failed: {error}")
             return False
         return True
 
@@ -387,6 +323,7 @@ def _marker_fields(marker: bytes) -> dict[str, int]:
         return {}
 
 
-def fewest(homes: Iterable[LogDirectoryLock]) -> LogDirectoryLock | None:
+def with_fewest_logs(directories: Iterable[LogDirectory]) -> LogDirectory | None:
     """The online directory with the fewest partitions."""
-    return min((home for home in homes if home.is_online), key=lambda h: len(h.logs), default=None)
+    online = (each for each in directories if each.is_online)
+    return min(online, key=lambda each: len(each.logs), default=None)
