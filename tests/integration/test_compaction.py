@@ -19,7 +19,7 @@ from headrace.protocol.messages.delete_topics import (
 )
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
-from headrace.storage.cleaning.job import CleaningFailed, CleaningJob, encode_answer
+from headrace.storage.cleaning.job import CleaningFailed, CleaningJob, encode_report
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.files.filesystem import RealFileSystem
 from headrace.storage.log.log import Log
@@ -183,8 +183,8 @@ class ShortOfRoom:
 
     def _work(self, line: bytes) -> list[bytes]:
         if CleaningJob.decode(line).path.endswith("/large-0"):
-            return [encode_answer(CleaningFailed("No space left on device", passing=True))]
-        return [encode_answer(answer) for answer in answers_of(line, RealFileSystem())]
+            return [encode_report(CleaningFailed("No space left on device", is_transient=True))]
+        return [encode_report(answer) for answer in answers_of(line, RealFileSystem())]
 
     async def receive(self) -> bytes:
         return self._answers.pop(0)

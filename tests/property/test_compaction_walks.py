@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from headrace.records.batch import HEADER_SIZE, BatchHeader, read_header
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.storage.cleaning.batch_filter import (
-    emptied,
-    rebuilt,
+    empty_batch,
+    rebuild_batch,
 )
-from headrace.storage.cleaning.record_walk import MAX_PLAIN_KEY_BYTES, note_keys, select_records
+from headrace.storage.cleaning.record_scan import MAX_PLAIN_KEY_BYTES, map_keys, select_records
 from headrace.storage.cleaning.segment_reader import Uncleanable
 
 BASE_MS = 1_700_000_000_000
@@ -46,7 +46,7 @@ def reference(batch: bytes) -> list[Record]:
 @given(batches())
 def test_the_offset_map_has_the_last_offset_of_each_key(batch: bytes) -> None:
     found: dict[bytes, int] = {}
-    has_tombstones = note_keys(*opened(batch), found)
+    has_tombstones = map_keys(*opened(batch), found)
     records = [record for record in reference(batch) if record.key is not None]
     expected = {record.key: record.offset for record in records}
     assert sorted(found.values()) == sorted(expected.values())
@@ -61,14 +61,14 @@ def test_the_offset_map_has_the_last_offset_of_each_key(batch: bytes) -> None:
 def test_retained_records_are_unchanged(batch: bytes, horizon_ms: int | None) -> None:
     header, data, pos, end = opened(batch)
     latest: dict[bytes, int] = {}
-    note_keys(header, data, pos, end, latest)
+    map_keys(header, data, pos, end, latest)
     kept, _ = select_records(header, data, pos, end, latest, drops_tombstones=False)
     offsets = sorted(latest.values())
     picked, _ = select_records(header, data, pos, end, {}, survivors=offsets)
     assert kept == picked
     if not kept:
         return
-    written, again = rebuilt(header, data, kept, horizon_ms)
+    written, again = rebuild_batch(header, data, kept, horizon_ms)
     expected = [record for record in reference(batch) if record.offset in offsets]
     assert reference(again) == expected
     assert read_header(again) == written
@@ -76,7 +76,7 @@ def test_retained_records_are_unchanged(batch: bytes, horizon_ms: int | None) ->
     assert written.max_timestamp == max(record.timestamp for record in expected)
     assert written.has_delete_horizon == (horizon_ms is not None)
     assert horizon_ms is None or written.base_timestamp == horizon_ms
-    assert reference(emptied(header)[1]) == []
+    assert reference(empty_batch(header)[1]) == []
 
 
 @settings(max_examples=150, deadline=None)
@@ -89,5 +89,5 @@ def test_any_bytes_give_records_or_an_error(batch: bytes, data: st.DataObject) -
     header, buffer, pos, end = opened(bytes(damaged))
     with contextlib.suppress(Uncleanable):
         latest: dict[bytes, int] = {}
-        note_keys(header, buffer, pos, end, latest)
+        map_keys(header, buffer, pos, end, latest)
         select_records(header, buffer, pos, end, latest, drops_tombstones=True)

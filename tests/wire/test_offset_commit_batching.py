@@ -187,7 +187,7 @@ def test_responses_are_sent_after_all_appends_of_one_loop_iteration(
 ) -> None:
     """Groups of several shards: waking a client for each response costs as much as an append."""
     done: list[str] = []
-    append, answer = Log.append_own, Connection.complete_fast_path
+    append, answer = Log.append_plain_records, Connection.complete_fast_path
 
     def appended(log: Log, *args: Any) -> tuple[int, bool]:
         done.append("append")
@@ -202,7 +202,7 @@ def test_responses_are_sent_after_all_appends_of_one_loop_iteration(
             groups = [f"g{index}" for index in range(CONNECTIONS)]
             for offset in range(3):
                 if offset == 2:
-                    monkeypatch.setattr(Log, "append_own", appended)
+                    monkeypatch.setattr(Log, "append_plain_records", appended)
                     monkeypatch.setattr(Connection, "complete_fast_path", answered)
                 for member, group in zip(node.members, groups, strict=True):
                     member.commit(offset, group)

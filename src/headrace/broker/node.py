@@ -435,7 +435,7 @@ class Broker:
                     "leader_epoch_in_metadata": replica.epoch,
                 },
             )
-        if opened.owes_flush:
+        if opened.has_overdue_flush:
             self.loop.call_soon(self._flush_owed, replica)
         return opened
 

@@ -45,7 +45,7 @@ SEQUENCE_MASK = 0x7FFFFFFF
 _HEADER = Struct(">qiibIhiqqqhii")
 _MAGIC_AT = 16
 _CRC_AT = 17
-_ATTRIBUTES_AT = 21
+ATTRIBUTES_AT = 21  # from here on the CRC covers the batch
 _MAX_TIMESTAMP_AT = 35
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
@@ -202,7 +202,7 @@ def whole_size(buf: Buffer) -> int:
 
 def crc_of(buf: Buffer, pos: int, size: int) -> int:
     """The CRC-32C of the batch of `size` bytes at `pos`."""
-    return crc32c(memoryview(buf)[pos + _ATTRIBUTES_AT : pos + size])
+    return crc32c(memoryview(buf)[pos + ATTRIBUTES_AT : pos + size])
 
 
 def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
@@ -248,7 +248,7 @@ def stamp_max_timestamp(
 def _restamp(
     buf: WritableBuffer, pos: int, header: BatchHeader, attributes: int, max_timestamp: int
 ) -> BatchHeader:
-    _ATTRIBUTES.pack_into(buf, pos + _ATTRIBUTES_AT, attributes)
+    _ATTRIBUTES.pack_into(buf, pos + ATTRIBUTES_AT, attributes)
     _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_AT, max_timestamp)
     crc = crc_of(buf, pos, header.size)
     _CRC.pack_into(buf, pos + _CRC_AT, crc)

@@ -15,6 +15,9 @@ from headrace.records import snappy
 from headrace.records.buffer import Buffer
 from headrace.records.errors import CorruptCompression, DecompressedTooLarge
 
+# What the broker lets one batch decompress to.
+MAX_DECOMPRESSED_BYTES = 64 << 20
+
 # The first buffer, as a multiple of the stream's size; most batches need no second attempt.
 _FIRST_GUESS_RATIO = 6
 _SMALLEST_OUTPUT_BYTES = 4096

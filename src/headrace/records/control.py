@@ -12,6 +12,9 @@ from headrace.records.batch import NO_LEADER_EPOCH
 from headrace.records.errors import MalformedRecord
 from headrace.records.record import Record, build_batch
 
+# A control batch holds one small record; anything larger is not one.
+MAX_CONTROL_BYTES = 4096
+
 _KEY = Struct(">hh")  # version, type
 _KEY_VERSION = 0
 _END_TXN_VALUE = Struct(">hi")  # version, coordinator epoch

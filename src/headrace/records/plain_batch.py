@@ -43,7 +43,7 @@ def build_plain_batch(
 ) -> bytes:
     """One batch of at least one record; transactional if there is a producer."""
     payload = plain_records(records)
-    return seal_plain(
+    return seal_plain_batch(
         payload,
         len(records),
         timestamp_ms,
@@ -61,7 +61,7 @@ def plain_records(records: Sequence[KeyAndValue]) -> bytes:
     return b"".join([plain_record(delta, *record) for delta, record in enumerate(records)])
 
 
-def seal_plain(
+def seal_plain_batch(
     payload: bytes,
     count: int,
     timestamp_ms: int,

@@ -79,7 +79,7 @@ class Follower(Replica):
                 now_ms=now_ms,
                 origin=BatchOrigin.REPLICATION,
                 # No commit waits for a replica that lacks committed records.
-                gently=leader_watermark > log.log_end_offset,
+                in_pieces=leader_watermark > log.log_end_offset,
             )
         if leader_start > log.log_start_offset:
             log.delete_before(min(leader_start, log.log_end_offset))

@@ -89,7 +89,7 @@ class Leader(SoleLeader):
         end = log.log_end_offset
         self.high_watermark = max(log.log_start_offset, min(self._known_watermark, end))
         self._safe_end = self._epoch_start = end
-        if log.owes_flush:
+        if log.has_overdue_flush:
             # Records of an earlier role or run may still be in the page cache only.
             self._unflushed = [(end, 0)]
             self._safe_end = log.recovery_point
@@ -128,7 +128,7 @@ class Leader(SoleLeader):
             self._min_isr, len(partition.replicas)
         )
 
-    def append_own(
+    def append_plain_records(
         self,
         payload: bytes,
         count: int,
@@ -139,7 +139,7 @@ class Leader(SoleLeader):
         if self.closed:
             raise self._role_ended()
         log = self._log or self.log
-        first_offset, needs_flush = log.append_own(
+        first_offset, needs_flush = log.append_plain_records(
             payload, count, self.epoch, now_ms, producer_id, producer_epoch
         )
         self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)

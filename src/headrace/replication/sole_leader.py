@@ -94,19 +94,19 @@ class SoleLeader(Replica):
         batches: memoryview,
         now_ms: int,
         origin: BatchOrigin = BatchOrigin.CLIENT,
-        looked: Inspection | None = None,
+        inspection: Inspection | None = None,
     ) -> AppendResult:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
         if self.closed:
             raise self._role_ended()
         log = self._log or self.log
         result = log.append(
-            batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
+            batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, inspection=inspection
         )
         self._record_append(log, len(batches), result.duplicate, result.needs_flush)
         return result
 
-    def append_own(
+    def append_plain_records(
         self,
         payload: bytes,
         count: int,
@@ -119,7 +119,7 @@ class SoleLeader(Replica):
         if self.closed:
             raise self._role_ended()
         log = self._log or self.log
-        first_offset, needs_flush = log.append_own(
+        first_offset, needs_flush = log.append_plain_records(
             payload, count, self.epoch, now_ms, producer_id, producer_epoch
         )
         if needs_flush or self._unflushed or self._waiters:

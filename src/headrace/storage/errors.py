@@ -121,7 +121,7 @@ class DiskError(StorageError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
-    def passes(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether a retry may succeed without an operator: disk full, too many open files."""
         return type(self) in (DiskError, DiskFull)
 

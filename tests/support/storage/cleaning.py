@@ -10,8 +10,8 @@ from headrace.storage.cleaning.job import (
     CleanedGroup,
     CleanedLog,
     CleaningJob,
-    decode_answer,
-    encode_answer,
+    decode_report,
+    encode_report,
 )
 from headrace.storage.log.log import Log
 from headrace.storage.log.log_compaction import (
@@ -60,7 +60,7 @@ class LogCleaner:
         self.log.flush()
         job = self.job(now_ms)
         for answer in clean(self.log.directory.files.fs, job):
-            answer = decode_answer(encode_answer(answer))
+            answer = decode_report(encode_report(answer))
             if isinstance(answer, CleanedLog):
                 self.cleaned_to = answer.next_dirty
                 return answer

@@ -180,7 +180,7 @@ def test_a_leader_whose_log_is_offline_knows_its_partition_in_the_next_epoch() -
     proposal = leader.propose_resigning(LIVE)
     assert proposal is not None
     assert (proposal.leader_epoch, proposal.partition_epoch) == (1, 1)
-    assert log.serve_what_holds()
+    assert log.serve_undamaged_records()
     leader.resume()
     assert log.latest_epoch == 1
     append(leader)

@@ -302,7 +302,7 @@ class Coordinator(Generic[S]):
         except Exception as error:
             if leader.closed:
                 return
-            if isinstance(error, DiskError) and error.passes:
+            if isinstance(error, DiskError) and error.is_transient:
                 # A temporary error. Load again without waiting for a request: sessions and
                 # transactions of the shard must time out.
                 log.warning(

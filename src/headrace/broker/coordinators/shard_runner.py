@@ -29,7 +29,7 @@ from headrace.coordinator.common.shard import Shard
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.codec import Codec
-from headrace.records.plain_batch import plain_records, seal_plain
+from headrace.records.plain_batch import plain_records, seal_plain_batch
 from headrace.records.record import recompress
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
@@ -179,7 +179,7 @@ class ShardRunner(Generic[S]):
             if not leader.enough_in_sync:
                 return _too_few_in_sync()
             if self._codec is NOT_COMPRESSED:
-                offset = leader.append_own(records.payload, count, now_ms)
+                offset = leader.append_plain_records(records.payload, count, now_ms)
             else:
                 offset = self._append_compressed(records.payload, count, now_ms, None)
         except Exception as error:
@@ -209,9 +209,9 @@ class ShardRunner(Generic[S]):
             if self._codec is not NOT_COMPRESSED:
                 offset = self._append_compressed(payload, count, now_ms, producer)
             elif producer is None:
-                offset = leader.append_own(payload, count, now_ms)
+                offset = leader.append_plain_records(payload, count, now_ms)
             else:
-                offset = leader.append_own(
+                offset = leader.append_plain_records(
                     payload, count, now_ms, producer.producer_id, producer.epoch
                 )
         except Exception as error:
@@ -235,7 +235,7 @@ class ShardRunner(Generic[S]):
         self, payload: bytes, count: int, now_ms: int, producer: ProducerIdentity | None
     ) -> int:
         """With `offsets.topic.compression.codec`."""
-        plain = seal_plain(
+        plain = seal_plain_batch(
             payload,
             count,
             now_ms,

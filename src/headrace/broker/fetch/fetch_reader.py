@@ -194,7 +194,7 @@ def _read_replica(
         checks=fetched.checks,
     )
     data.records = result.data
-    if fetched.checks.cut:
+    if fetched.checks.ended_early:
         fetched.answer_now = True  # there is more, and the wait would be for that
     if limits.read_committed and result.data and log.has_aborted_transactions(wanted.fetch_offset):
         # Those that touch what is returned, and not all up to the end of a long log.

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from headrace.storage.cleaning.cleaning_pass import clean
-from headrace.storage.cleaning.job import Answer, CleaningFailed, CleaningJob, encode_answer
+from headrace.storage.cleaning.job import CleanerReport, CleaningFailed, CleaningJob, encode_report
 from headrace.storage.cleaning.segment_reader import DamagedSource, Uncleanable
 from headrace.storage.files.filesystem import FileSystem, RealFileSystem
 
 LOWEST_PRIORITY: Final = 19
 # The error is not in the log: a later attempt may succeed.
-_PASSING: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT}
 )
 
@@ -66,25 +66,25 @@ def _read_jobs(jobs: "queue.SimpleQueue[bytes]") -> None:
 
 def answers_of(
     line: bytes, files: FileSystem, throttle: Callable[[float], Callable[[int], None]] = IoThrottle
-) -> Iterator[Answer]:
+) -> Iterator[CleanerReport]:
     """Yields the answers to one job; `throttle` makes an I/O throttle from a rate."""
     try:
         job = CleaningJob.decode(line)
         yield from clean(files, job, throttle(job.max_bytes_per_second))
     except DamagedSource as error:
-        yield CleaningFailed(str(error), passing=False, damaged_at=error.first_offset)
+        yield CleaningFailed(str(error), is_transient=False, damaged_at=error.first_offset)
     except Uncleanable as error:
-        yield CleaningFailed(str(error), passing=False)
+        yield CleaningFailed(str(error), is_transient=False)
     except OSError as error:
-        yield CleaningFailed(str(error), passing=error.errno in _PASSING)
+        yield CleaningFailed(str(error), is_transient=error.errno in _TRANSIENT)
     except MemoryError:
-        yield CleaningFailed("out of memory", passing=True)
+        yield CleaningFailed("out of memory", is_transient=True)
     except Exception as error:
-        yield CleaningFailed(f"{type(error).__name__}: {error}", passing=False)
+        yield CleaningFailed(f"{type(error).__name__}: {error}", is_transient=False)
 
 
-def _write_answer(answer: Answer) -> None:
-    sys.stdout.buffer.write(encode_answer(answer))
+def _write_answer(answer: CleanerReport) -> None:
+    sys.stdout.buffer.write(encode_report(answer))
     sys.stdout.buffer.flush()
 
 

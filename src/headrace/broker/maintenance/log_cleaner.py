@@ -29,7 +29,7 @@ from headrace.storage.cleaning.job import (
     CleanedLog,
     CleaningFailed,
     CleaningJob,
-    decode_answer,
+    decode_report,
 )
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
@@ -259,7 +259,7 @@ class LogCleaner:
         worker = self._worker
         await worker.send(job.encode())
         while True:
-            match decode_answer(await worker.receive()):
+            match decode_report(await worker.receive()):
                 case CleanedGroup() as group:
                     await self._swap(cleaned, group, job)
                 case CleanedLog() as done:
@@ -270,10 +270,10 @@ class LogCleaner:
                     )
                     self._count_cleaned(cleaned, job, done)
                     return
-                case CleaningFailed(reason, passing, damaged_at):
+                case CleaningFailed(reason, is_transient, damaged_at):
                     if replica.closed:
                         raise _Outdated(f"{cleaned.name} was deleted")
-                    if passing:
+                    if is_transient:
                         raise _Postponed(reason)
                     if damaged_at >= 0:
                         with suppress(StorageError):  # the read records the damage in the log

@@ -34,7 +34,7 @@ async def append_after_validation(
         raise storage_error(error) from error
     if check is not None:
         check(leader)
-    return leader.append(memoryview(batch), clock.wall_ms(), looked=inspection)
+    return leader.append(memoryview(batch), clock.wall_ms(), inspection=inspection)
 
 
 async def _validate_in_slices(batch: bytearray, rules: Rules) -> Inspection:

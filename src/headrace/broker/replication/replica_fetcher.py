@@ -224,7 +224,7 @@ class ReplicaFetcher:
                 self._host.timers.call_later(wait_s, partial(self._name, state))
                 continue
             try:
-                if follower.log.owes_flush:
+                if follower.log.has_overdue_flush:
                     self._flush(state)  # from an earlier role or incarnation: it must not count yet
                     continue
                 position = follower.position()

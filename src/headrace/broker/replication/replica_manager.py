@@ -176,7 +176,7 @@ class ReplicaManager:
             if keeper.can_spare(leader):
                 # Before the request: a leader that has resigned commits nothing more.
                 found.take_damaged_offline()
-            elif leader.pending is None and found.serve_what_holds():
+            elif leader.pending is None and found.serve_undamaged_records():
                 log.warning("a damaged log is in use again", extra={"log": found.name})
                 leader.resume()
                 if leader.topic in INTERNAL_TOPICS:  # a shard that did not load tries again
@@ -231,7 +231,7 @@ class ReplicaManager:
             "truncating a damaged log to its intact part; the leader's copy replaces the rest",
             extra={"log": damaged.name, "leader": partition.leader},
         )
-        damaged.give_up_damaged()
+        damaged.truncate_damaged()
         follower.high_watermark = min(follower.high_watermark, damaged.log_end_offset)
         fetchers.follow(follower)
 

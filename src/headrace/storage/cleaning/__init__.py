@@ -1,5 +1,6 @@
 """Compaction: the latest record of each key is kept, earlier ones are removed.
 
-`plan` and `groups` decide what to clean, `run` does the reading and writing (in a worker process),
-`swap` replaces the old segments by the result, `leftovers` cleans up after a crash.
+`cleaning_plan` and `segment_groups` decide what to clean. `cleaning_pass` reads and writes, in a
+worker process. `swap` replaces the old segments by the result. `interrupted_swaps` completes or
+undoes a swap after a crash.
 """

@@ -9,15 +9,12 @@ from collections.abc import Iterable
 
 from headrace.records.batch import BatchHeader
 from headrace.records.buffer import Buffer
-from headrace.records.control import ControlType, read_control
+from headrace.records.control import MAX_CONTROL_BYTES, ControlType, read_control
 from headrace.records.record import iter_records
 from headrace.storage.segment.aborted_txn import AbortedTxn
 
-# A control batch holds one small record; anything larger is not one.
-MAX_CONTROL_BYTES = 4096
 
-
-class TransactionWalk:
+class CleanedTransactionMetadata:
     """The state of the transactions at one position of the log.
 
     `indexed` collects the aborted transactions that still have records: they stay in the index of
@@ -33,7 +30,7 @@ class TransactionWalk:
         self._committing: set[int] = set()  # producers with a batch that is not aborted
         self.indexed: list[AbortedTxn] = []
 
-    def meet_batch(self, header: BatchHeader) -> bool:
+    def on_batch_read(self, header: BatchHeader) -> bool:
         """Moves past a data batch; returns whether its records were aborted."""
         if self._coming:
             self._open_aborted_up_to(header.last_offset)
@@ -45,7 +42,7 @@ class TransactionWalk:
         self._committing.add(header.producer_id)
         return False
 
-    def meet_marker(self, header: BatchHeader, batch: Buffer) -> bool:
+    def on_control_batch_read(self, header: BatchHeader, batch: Buffer) -> bool:
         """Moves past a control batch; returns whether its transaction has no records left."""
         self._open_aborted_up_to(header.last_offset)
         if header.record_count == 0:

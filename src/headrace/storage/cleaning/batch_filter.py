@@ -24,13 +24,13 @@ from headrace.records.batch import (
 )
 from headrace.records.buffer import Buffer
 from headrace.records.codec import Codec, compress
-from headrace.storage.cleaning.aborted_transactions import TransactionWalk
-from headrace.storage.cleaning.job import LastOfProducer
+from headrace.storage.cleaning.aborted_transactions import CleanedTransactionMetadata
+from headrace.storage.cleaning.job import LastProducerBatch
 from headrace.storage.cleaning.key_map import KeyMap
-from headrace.storage.cleaning.record_walk import RecordSpan, select_records
+from headrace.storage.cleaning.record_scan import RecordSpan, select_records
 from headrace.storage.cleaning.segment_reader import payload_of
 
-Kept: TypeAlias = tuple[BatchHeader, Buffer] | None
+FilteredBatch: TypeAlias = tuple[BatchHeader, Buffer] | None
 """The batch that is written; None if it is removed."""
 
 _NO_OFFSET = -1
@@ -42,83 +42,83 @@ MAX_TIMESTAMP_MS: Final = 2**63 - 1
 class BatchFilter:
     """Filters the batches of one log, from its start on, in order."""
 
-    __slots__ = ("_delete_horizon_ms", "_end", "_keys", "_now_ms", "_producers", "_walk")
+    __slots__ = ("_delete_horizon_ms", "_end", "_keys", "_now_ms", "_producers", "_transactions")
 
     def __init__(
         self,
         keys: KeyMap,
-        walk: TransactionWalk,
-        producers: Iterable[LastOfProducer],
+        transactions: CleanedTransactionMetadata,
+        producers: Iterable[LastProducerBatch],
         *,
         end: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
         self._keys = keys
-        self._walk = walk
+        self._transactions = transactions
         self._producers = {last.producer_id: last for last in producers}
         self._end = end
         self._now_ms = now_ms
         self._delete_horizon_ms = min(now_ms + delete_retention_ms, MAX_TIMESTAMP_MS)
 
-    def keep(self, header: BatchHeader, chunk: bytes, at: int) -> Kept:
+    def filter_batch(self, header: BatchHeader, chunk: bytes, at: int) -> FilteredBatch:
         """What to write for the batch at position `at` of `chunk`."""
         batch = memoryview(chunk)[at : at + header.size]
         if header.is_control:
-            return self._keep_marker(header, batch)
-        if self._walk.meet_batch(header):
-            return self._emptied(header)
+            return self._filter_marker(header, batch)
+        if self._transactions.on_batch_read(header):
+            return self._empty_or_removed(header)
         if header.record_count == 0:
-            return (header, batch) if self._must_stay(header) else None
+            return (header, batch) if self._is_kept_without_records(header) else None
         keys = self._keys
         if header.base_offset >= keys.end:
             return header, batch  # past the end of the map
         survivors = keys.survivors(header)
         if survivors is None:
-            return self._keep_records(header, batch, *payload_of(chunk, at, header))
+            return self._filter_records(header, batch, *payload_of(chunk, at, header))
         if len(survivors) == header.record_count:
             return header, batch
         if not survivors:
-            return self._emptied(header)
+            return self._empty_or_removed(header)
         data, pos, end = payload_of(chunk, at, header)
         kept, _ = select_records(header, data, pos, end, keys.latest, survivors=survivors)
-        return rebuilt(header, data, kept)
+        return rebuild_batch(header, data, kept)
 
-    def _keep_marker(self, header: BatchHeader, batch: memoryview) -> Kept:
+    def _filter_marker(self, header: BatchHeader, batch: memoryview) -> FilteredBatch:
         """A marker that is not needed gets a delete horizon, and is removed after it."""
-        is_needless = self._walk.meet_marker(header, batch)
+        is_needless = self._transactions.on_control_batch_read(header, batch)
         if header.record_count == 0:
-            return (header, batch) if self._must_stay(header) else None
+            return (header, batch) if self._is_kept_without_records(header) else None
         if not is_needless or header.record_count > 1:
             return header, batch
         if not header.has_delete_horizon:
             data, start, end = payload_of(bytes(batch), 0, header)
             body = varint.read_varint(data, start)[1]
-            return rebuilt(header, data, [(start, body, end)], self._delete_horizon_ms)
+            return rebuild_batch(header, data, [(start, body, end)], self._delete_horizon_ms)
         if header.base_timestamp <= self._now_ms:
-            return self._emptied(header)
+            return self._empty_or_removed(header)
         return header, batch
 
-    def _keep_records(
+    def _filter_records(
         self, header: BatchHeader, batch: memoryview, data: bytes, pos: int, end: int
-    ) -> Kept:
+    ) -> FilteredBatch:
         drops_tombstones = header.has_delete_horizon and header.base_timestamp <= self._now_ms
         kept, has_tombstones = select_records(
             header, data, pos, end, self._keys.latest, drops_tombstones=drops_tombstones
         )
         if not kept:
-            return self._emptied(header)
+            return self._empty_or_removed(header)
         needs_horizon = has_tombstones and not header.has_delete_horizon
         if needs_horizon:
-            return rebuilt(header, data, kept, self._delete_horizon_ms)
+            return rebuild_batch(header, data, kept, self._delete_horizon_ms)
         if len(kept) == header.record_count:
             return header, batch
-        return rebuilt(header, data, kept)
+        return rebuild_batch(header, data, kept)
 
-    def _emptied(self, header: BatchHeader) -> Kept:
-        return emptied(header) if self._must_stay(header) else None
+    def _empty_or_removed(self, header: BatchHeader) -> FilteredBatch:
+        return empty_batch(header) if self._is_kept_without_records(header) else None
 
-    def _must_stay(self, header: BatchHeader) -> bool:
+    def _is_kept_without_records(self, header: BatchHeader) -> bool:
         """Whether the batch is kept although it has no records."""
         if header.next_offset == self._end:
             return True  # it holds the last clean offset
@@ -130,7 +130,7 @@ class BatchFilter:
         return header.last_offset == last.last_offset
 
 
-def rebuilt(
+def rebuild_batch(
     header: BatchHeader,
     data: bytes,
     kept: Sequence[RecordSpan],
@@ -180,7 +180,7 @@ def _shift_timestamps(data: bytes, kept: Sequence[RecordSpan], shift_ms: int) ->
     return b"".join(parts)
 
 
-def emptied(header: BatchHeader) -> tuple[BatchHeader, bytes]:
+def empty_batch(header: BatchHeader) -> tuple[BatchHeader, bytes]:
     """The batch without records: its offsets, producer and largest timestamp remain."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG)
     return _assemble(

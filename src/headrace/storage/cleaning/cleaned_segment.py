@@ -3,7 +3,7 @@
 from headrace.records.batch import BatchHeader
 from headrace.records.buffer import Buffer
 from headrace.storage.cleaning.segment_reader import Pace, Uncleanable
-from headrace.storage.files.filesystem import FileSystem, remove_if_there, write_all, write_file
+from headrace.storage.files.filesystem import FileSystem, remove_if_exists, write_all, write_file
 from headrace.storage.segment.aborted_txn import AbortedTxn
 from headrace.storage.segment.offset_index import ENTRY as OFFSET_ENTRY
 from headrace.storage.segment.segment import (
@@ -113,4 +113,4 @@ class CleanedOutput:
 
     def discard(self) -> None:
         """Removes the unfinished file."""
-        remove_if_there(self._fs, self._path + LOG + CLEANED)
+        remove_if_exists(self._fs, self._path + LOG + CLEANED)

@@ -10,24 +10,24 @@ from collections.abc import Iterator, Sequence
 
 from headrace.records.batch import BatchHeader
 from headrace.records.errors import RecordError
-from headrace.storage.cleaning.aborted_transactions import TransactionWalk
+from headrace.storage.cleaning.aborted_transactions import CleanedTransactionMetadata
 from headrace.storage.cleaning.batch_filter import BatchFilter
 from headrace.storage.cleaning.cleaned_segment import CleanedOutput
 from headrace.storage.cleaning.job import CleanedGroup, CleanedLog, CleaningJob, SourceSegment
 from headrace.storage.cleaning.key_map import KeyMap
 from headrace.storage.cleaning.segment_groups import group_segments
 from headrace.storage.cleaning.segment_reader import Pace, Uncleanable, batches, payload_of
-from headrace.storage.files.filesystem import FileSystem, remove_if_there
+from headrace.storage.files.filesystem import FileSystem, remove_if_exists
 from headrace.storage.segment.segment import CLEANED, LOG, file_name
 from headrace.storage.state.leader_epochs import MAX_OFFSET
 
 
-def no_pace(_size: int) -> None:
+def without_throttle(_size: int) -> None:
     """No limit on the speed."""
 
 
 def clean(
-    fs: FileSystem, job: CleaningJob, pace: Pace = no_pace
+    fs: FileSystem, job: CleaningJob, pace: Pace = without_throttle
 ) -> Iterator[CleanedGroup | CleanedLog]:
     """Cleans a log: yields each group of segments when it is ready, then the end of the job.
 
@@ -54,10 +54,10 @@ class _CleaningPass:
         self._remove_leftovers()
         keys = self._map_keys()
         keys.complete()
-        walk = TransactionWalk(job.aborted)
+        transactions = CleanedTransactionMetadata(job.aborted)
         batch_filter = BatchFilter(
             keys,
-            walk,
+            transactions,
             job.producers,
             end=job.end,
             now_ms=job.now_ms,
@@ -71,54 +71,61 @@ class _CleaningPass:
             segment_bytes=job.segment_bytes,
             max_index_bytes=job.max_index_bytes,
         ):
-            yield self._clean_group(group, batch_filter, walk)
+            yield self._clean_group(group, batch_filter, transactions)
         yield CleanedLog(keys.end, self._bytes_read, self._bytes_written)
 
     def _remove_leftovers(self) -> None:
         """Removes older `.cleaned` files, which must not mix with the new ones."""
         for name, is_dir in self._fs.list_dir(self._job.path):
             if name.endswith(CLEANED) and not is_dir:
-                remove_if_there(self._fs, f"{self._job.path}/{name}")
+                remove_if_exists(self._fs, f"{self._job.path}/{name}")
 
     def _map_keys(self) -> KeyMap:
         job = self._job
         keys = KeyMap(job.first_dirty, job.max_keys)
-        walk = TransactionWalk(txn for txn in job.aborted if txn.last_offset >= job.first_dirty)
+        transactions = CleanedTransactionMetadata(
+            txn for txn in job.aborted if txn.last_offset >= job.first_dirty
+        )
         ends = [*(segment.base_offset for segment in job.segments[1:]), job.end]
         for segment, end in zip(job.segments, ends, strict=False):
             if end <= job.first_dirty:
                 continue
-            self._map_segment(segment, keys, walk)
+            self._map_segment(segment, keys, transactions)
             if keys.is_full and keys.end < job.end:
                 break
             keys.end = end  # compaction may have left a gap at the segment's end
         return keys
 
-    def _map_segment(self, segment: SourceSegment, keys: KeyMap, walk: TransactionWalk) -> None:
+    def _map_segment(
+        self, segment: SourceSegment, keys: KeyMap, transactions: CleanedTransactionMetadata
+    ) -> None:
         for chunk, at, header in self._batches(segment):
             if header.last_offset < keys.first:
                 continue
             if header.is_control:
-                walk.meet_marker(header, memoryview(chunk)[at : at + header.size])
-            elif not walk.meet_batch(header) and header.record_count:
+                transactions.on_control_batch_read(header, memoryview(chunk)[at : at + header.size])
+            elif not transactions.on_batch_read(header) and header.record_count:
                 keys.add(header, *payload_of(chunk, at, header))
             keys.end = header.next_offset
             if keys.is_full:
                 return
 
     def _clean_group(
-        self, group: Sequence[SourceSegment], batch_filter: BatchFilter, walk: TransactionWalk
+        self,
+        group: Sequence[SourceSegment],
+        batch_filter: BatchFilter,
+        transactions: CleanedTransactionMetadata,
     ) -> CleanedGroup:
         job = self._job
         output = CleanedOutput(
             self._fs, job.path, group[0].base_offset, job.index_interval_bytes, self._pace_write
         )
-        walk.indexed.clear()
+        transactions.indexed.clear()
         unchanged = len(group) == 1
         try:
             for segment in group:
                 for chunk, at, header in self._batches(segment):
-                    kept = batch_filter.keep(header, chunk, at)
+                    kept = batch_filter.filter_batch(header, chunk, at)
                     if kept is None:
                         unchanged = False
                         continue
@@ -129,7 +136,7 @@ class _CleaningPass:
             if unchanged:
                 output.discard()
                 return CleanedGroup(sources, group[0].size, 0, 0, False, unchanged=True)
-            output.finish(walk.indexed)
+            output.finish(transactions.indexed)
         except BaseException:
             output.discard()
             raise

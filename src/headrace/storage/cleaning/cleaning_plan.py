@@ -8,8 +8,7 @@ that are younger than `min.compaction.lag.ms`. Only whole segments are cleaned.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.storage.files.filesystem import FileSystem
-from headrace.storage.segment.segment import LOG, Segment
+from headrace.storage.segment.segment import Segment
 from headrace.storage.state.log_config import COMPACT, LogConfig
 
 
@@ -36,7 +35,6 @@ class Cleanable:
 
 
 def measure(
-    fs: FileSystem,
     segments: Sequence[Segment],
     config: LogConfig,
     now_ms: int,
@@ -63,7 +61,7 @@ def measure(
             break
     if config.min_compaction_lag_ms > 0:
         newest_ms = now_ms - config.min_compaction_lag_ms
-        young = (each.base_offset for each in dirty if _newest_timestamp(fs, each) > newest_ms)
+        young = (each.base_offset for each in dirty if each.newest_timestamp > newest_ms)
         end = min(end, next(young, end))
     end = max(end, first_dirty)
     return Cleanable(
@@ -73,11 +71,6 @@ def measure(
         dirty_bytes=sum(each.size for each in dirty if each.base_offset < end),
         overdue=_is_overdue(dirty, config, now_ms),
     )
-
-
-def _newest_timestamp(fs: FileSystem, segment: Segment) -> int:
-    newest = segment.max_timestamp
-    return newest if newest >= 0 else fs.stat(segment.path + LOG).modified_ms
 
 
 def _is_overdue(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> bool:

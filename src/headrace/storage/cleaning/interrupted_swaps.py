@@ -6,7 +6,7 @@ from are deleted and the files get their final names; each step is on disk befor
 
 import logging
 
-from headrace.storage.files.filesystem import remove_if_there
+from headrace.storage.files.filesystem import remove_if_exists
 from headrace.storage.files.open_files import OpenFiles
 from headrace.storage.segment.segment import (
     CLEANED,
@@ -26,12 +26,12 @@ _DROPPED_SUFFIXES = (DELETED, CLEANED, ".tmp")
 _SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 
-def tidy(files: OpenFiles, path: str) -> set[str]:
+def recover_swaps(files: OpenFiles, path: str) -> set[str]:
     """Cleans up the directory; returns the names of the remaining files."""
-    return _Cleanup(files, path).run()
+    return _SwapRecovery(files, path).run()
 
 
-class _Cleanup:
+class _SwapRecovery:
     def __init__(self, files: OpenFiles, path: str) -> None:
         self._files = files
         self._fs = files.fs
@@ -94,7 +94,7 @@ class _Cleanup:
             self._sync_directory()
 
     def _remove(self, name: str) -> None:
-        remove_if_there(self._fs, f"{self._path}/{name}")
+        remove_if_exists(self._fs, f"{self._path}/{name}")
         self._names.discard(name)
 
     def _sync_directory(self) -> None:

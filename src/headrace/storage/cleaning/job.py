@@ -18,7 +18,7 @@ class SourceSegment(NamedTuple):
     times_bytes: int
 
 
-class LastOfProducer(NamedTuple):
+class LastProducerBatch(NamedTuple):
     """A producer's epoch and the offset of its last data (-1 if it has only a marker)."""
 
     producer_id: int
@@ -39,7 +39,7 @@ class CleaningJob(NamedTuple):
     max_index_bytes: int
     index_interval_bytes: int
     aborted: tuple[AbortedTxn, ...]
-    producers: tuple[LastOfProducer, ...]
+    producers: tuple[LastProducerBatch, ...]
     max_keys: int
     read_bytes: int
     max_bytes_per_second: float
@@ -54,7 +54,7 @@ class CleaningJob(NamedTuple):
         return job._replace(
             segments=tuple(SourceSegment(*each) for each in job.segments),
             aborted=tuple(AbortedTxn(*each) for each in job.aborted),
-            producers=tuple(LastOfProducer(*each) for each in job.producers),
+            producers=tuple(LastProducerBatch(*each) for each in job.producers),
         )
 
 
@@ -81,15 +81,15 @@ class CleanedLog(NamedTuple):
 
 
 class CleaningFailed(NamedTuple):
-    """The end of a job that failed; `passing` if a later attempt may succeed."""
+    """The end of a job that failed; `is_transient` if a later attempt may succeed."""
 
     reason: str
-    passing: bool
+    is_transient: bool
     damaged_at: int = -1  # the first damaged offset, if damage is the reason
 
 
-Answer = CleanedGroup | CleanedLog | CleaningFailed
-_KINDS: dict[str, type[Answer]] = {
+CleanerReport = CleanedGroup | CleanedLog | CleaningFailed
+_KINDS: dict[str, type[CleanerReport]] = {
     "group": CleanedGroup,
     "log": CleanedLog,
     "failed": CleaningFailed,
@@ -97,11 +97,11 @@ _KINDS: dict[str, type[Answer]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_report(report: CleanerReport) -> bytes:
     """One line."""
-    return json.dumps([_NAMES[type(answer)], *answer]).encode() + b"\n"
+    return json.dumps([_NAMES[type(report)], *report]).encode() + b"\n"
 
 
-def decode_answer(line: bytes) -> Answer:
+def decode_report(line: bytes) -> CleanerReport:
     name, *values = json.loads(line)
     return _KINDS[name](*values)

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from headrace.records.batch import BatchHeader
-from headrace.storage.cleaning.record_walk import note_keys
+from headrace.storage.cleaning.record_scan import map_keys
 
 
 class KeyMap:
@@ -29,10 +29,10 @@ class KeyMap:
         """Adds the records in data[pos:end]."""
         if header.base_offset >= self.first:
             found = self.latest
-            has_tombstones = note_keys(header, data, pos, end, found)
+            has_tombstones = map_keys(header, data, pos, end, found)
         else:
             found = {}
-            has_tombstones = note_keys(header, data, pos, end, found)
+            has_tombstones = map_keys(header, data, pos, end, found)
             self.latest.update((key, at) for key, at in found.items() if at >= self.first)
         if has_tombstones:
             self._with_tombstones.add(header.base_offset)

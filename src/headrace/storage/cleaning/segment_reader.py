@@ -6,18 +6,21 @@ The cleaner's output replaces its input: a damaged batch must not pass here.
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from headrace.records.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from headrace.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    read_header,
+)
 from headrace.records.checksum import crc32c
-from headrace.records.codec import Codec, decompress
+from headrace.records.codec import MAX_DECOMPRESSED_BYTES, Codec, decompress
 from headrace.records.errors import RecordError
 from headrace.storage.files.filesystem import FileSystem, read_exactly
 
 Pace: TypeAlias = Callable[[int], None]
 """Called with the number of bytes after each read or write; may wait."""
-
-# What one batch may decompress to: the limit of the broker's validation.
-MAX_DECOMPRESSED_BYTES = 64 << 20
-_ATTRIBUTES_AT = 21
 
 
 class Uncleanable(Exception):
@@ -79,7 +82,7 @@ def _whole_batches(chunk: bytes, path: str, position: int) -> Iterator[tuple[int
         after = at + header.batch_length + LOG_OVERHEAD
         if after > end:
             return
-        if crc32c(view[at + _ATTRIBUTES_AT : after]) != header.crc:
+        if crc32c(view[at + ATTRIBUTES_AT : after]) != header.crc:
             raise _damage_error(path, position + at, "the checksum is wrong")
         yield at, header
         at = after

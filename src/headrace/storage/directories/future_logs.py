@@ -309,7 +309,7 @@ def _end_of_shared_records(copy: Log, original: Log) -> int:
 def truncate_copy(copy: Log, original: Log) -> None:
     """Truncates the copy to the records that both hold."""
     copy.load()
-    copy.give_up_damaged()
+    copy.truncate_damaged()
     end = copy.shared_end(original)
     if end < copy.log_end_offset:
         log.info("truncated a copy", extra={"path": copy.path, "log_end_offset": end})

@@ -26,7 +26,7 @@ from headrace.storage.files.filesystem import (
     exists,
     make_directories,
     read_file,
-    remove_if_there,
+    remove_if_exists,
     replace_file,
 )
 from headrace.storage.files.log_dir_state import LogDirState
@@ -114,7 +114,7 @@ class LogDirectory:
                 left = _marker_fields(read_file(self._fs, marker))
                 self.clean_epoch = left.get(BROKER_EPOCH, NO_BROKER_EPOCH)
                 self.checkpoints.read_manifest(left.get(MANIFEST_CRC))
-            if remove_if_there(self._fs, marker):
+            if remove_if_exists(self._fs, marker):
                 self._fs.fsync_dir(self.path)
         except OSError as error:
             self.state.fail(f"opening failed: {error}")

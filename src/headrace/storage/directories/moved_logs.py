@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.errors import DiskError, StorageError
-from headrace.storage.files.filesystem import FileSystem, remove_if_there
+from headrace.storage.files.filesystem import FileSystem, remove_if_exists
 from headrace.storage.log.log import Log
 from headrace.storage.state.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
 
@@ -47,14 +47,14 @@ def remove_note(fs: FileSystem, path: str, name: str) -> None:
     if left:
         write_offsets(fs, f"{path}/{MOVED_LOGS}", left)
     else:
-        remove_if_there(fs, f"{path}/{MOVED_LOGS}")
+        remove_if_exists(fs, f"{path}/{MOVED_LOGS}")
 
 
 def remove_all_notes(fs: FileSystem, directories: Sequence[LogDirectory]) -> None:
     """Removes all notes: no partition is in two directories."""
     for directory in directories:
         try:
-            remove_if_there(fs, f"{directory.path}/{MOVED_LOGS}")
+            remove_if_exists(fs, f"{directory.path}/{MOVED_LOGS}")
         except OSError as error:
             directory.state.fault(error, f"opening {directory.path}")
 

@@ -15,7 +15,7 @@ from headrace.storage.directories import directory_names
 from headrace.storage.directories.directory_names import STRAY_SUFFIX, PartitionName
 from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.errors import StorageError
-from headrace.storage.files.filesystem import FileSystem, read_file, remove_if_there, replace_file
+from headrace.storage.files.filesystem import FileSystem, read_file, remove_if_exists, replace_file
 from headrace.storage.log.log import Log
 from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.state.log_config import LogConfig
@@ -134,7 +134,7 @@ class StrayLogs:
         try:
             self._fs.rename(stray.path, path)
             self._fs.fsync_dir(directory.path)
-            remove_if_there(self._fs, f"{path}/{STRAY_METADATA}")
+            remove_if_exists(self._fs, f"{path}/{STRAY_METADATA}")
         except OSError as error:
             raise directory.state.fault(error, f"restoring {metadata.name}") from error
         self._logs.remove(stray)

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from headrace.storage.files.filesystem import FileSystem, parent_of, remove_if_there, remove_tree
+from headrace.storage.files.filesystem import FileSystem, parent_of, remove_if_exists, remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class DelayedDelete:
                     if parent not in synced:
                         self._fs.fsync_dir(parent)
                         synced.add(parent)
-                    remove_if_there(self._fs, path)
+                    remove_if_exists(self._fs, path)
                 removed += 1
             except FileNotFoundError:
                 removed += 1  # its directory is gone

@@ -20,7 +20,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
 TEMPORARY_SUFFIX = ".tmp"
-PIECE_BYTES = 64 * 1024  # the size of one write of `write_gently`
+PIECE_BYTES = 64 * 1024  # the size of one write of `write_in_pieces`
 
 
 class FileInfo(NamedTuple):
@@ -168,7 +168,7 @@ class RealFileSystem:
         return fd
 
 
-def lacks_room(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     """Whether the disk is full, or the quota of this process is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
@@ -183,7 +183,7 @@ def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
         written += fs.pwrite(fd, view[written:], offset + written)
 
 
-def write_gently(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
+def write_in_pieces(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
     """Writes every byte in pieces, and yields the processor to other processes between them.
 
     A write of a megabyte can take milliseconds, for which a process that wakes up would wait. For
@@ -247,16 +247,16 @@ def replace_file(fs: FileSystem, path: str, data: bytes) -> None:
     The order is the guarantee: the bytes are synced before the rename, and the rename before this
     function returns.
     """
-    write_aside(fs, path, data)
-    put_in_place(fs, path)
+    write_temporary(fs, path, data)
+    rename_into_place(fs, path)
 
 
-def write_aside(fs: FileSystem, path: str, data: bytes) -> None:
+def write_temporary(fs: FileSystem, path: str, data: bytes) -> None:
     """The first half of `replace_file`: if it fails, `path` is unchanged."""
     write_file(fs, path + TEMPORARY_SUFFIX, data, sync=True)
 
 
-def put_in_place(fs: FileSystem, path: str) -> None:
+def rename_into_place(fs: FileSystem, path: str) -> None:
     """The second half of `replace_file`: the temporary file becomes `path`."""
     fs.rename(path + TEMPORARY_SUFFIX, path)
     fs.fsync_dir(parent_of(path))
@@ -270,7 +270,7 @@ def exists(fs: FileSystem, path: str) -> bool:
     return True
 
 
-def remove_if_there(fs: FileSystem, path: str) -> bool:
+def remove_if_exists(fs: FileSystem, path: str) -> bool:
     """Removes a file; returns whether it existed."""
     try:
         fs.remove(path)
@@ -289,7 +289,7 @@ def remove_tree(fs: FileSystem, path: str) -> None:
         if is_dir:
             remove_tree(fs, f"{path}/{name}")
         else:
-            remove_if_there(fs, f"{path}/{name}")
+            remove_if_exists(fs, f"{path}/{name}")
     try:
         fs.rmdir(path)
     except FileNotFoundError:

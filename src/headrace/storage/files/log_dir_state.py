@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from headrace.storage.errors import DiskError, DiskFull, LogDirFailed
 from headrace.storage.files.delayed_delete import DelayedDelete
-from headrace.storage.files.filesystem import lacks_room
+from headrace.storage.files.filesystem import is_disk_full
 from headrace.storage.files.open_files import OpenFiles
 
 log = logging.getLogger(__name__)
 
 # The process lacks a resource for the moment; the disk works.
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
+_TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
 
 
 class LogDirState:
@@ -60,9 +60,9 @@ class LogDirState:
     def fault(self, error: OSError, doing: str) -> DiskError:
         """The storage error for `error`; takes the directory offline unless a retry may succeed."""
         reason = f"{doing} failed: {error.strerror or error}"
-        if lacks_room(error):
+        if is_disk_full(error):
             return DiskFull(reason, self.path)
-        if error.errno in _PASSING:
+        if error.errno in _TRANSIENT:
             return DiskError(reason)
         return self.fail(reason)
 

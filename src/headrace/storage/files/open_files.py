@@ -24,7 +24,7 @@ MIN_OPEN_FILES = 16
 MAX_OPEN_FILES = 16_384
 # How many files are examined to find one to close: enough to skip the busy ones, and few enough
 # that opening stays cheap when all are busy.
-MAX_LOOKS = 32
+MAX_EXAMINED = 32
 
 
 def default_open_files() -> int:
@@ -131,7 +131,7 @@ class OpenFiles:
         descriptor that was open when the bytes were written.
         """
         spare: OpenFile | None = None
-        for _ in range(min(2 * len(self._open), MAX_LOOKS)):
+        for _ in range(min(2 * len(self._open), MAX_EXAMINED)):
             file = next(iter(self._open))
             if not (file.used or file._pins or file.dirty):
                 self._close_locked(file)

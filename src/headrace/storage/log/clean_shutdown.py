@@ -53,7 +53,7 @@ def manifest_line(local: LocalLog) -> str | None:
                 SegmentState(each.base_offset, each.size, each.txns.checksum)
                 for each in local.segments.items
             ),
-            tuple((hole.first_offset, hole.next_offset) for hole in local.damages.holes),
+            tuple((hole.first_offset, hole.next_offset) for hole in local.damaged_ranges.holes),
         )
     )
 
@@ -78,5 +78,5 @@ def close(local: LocalLog, *, clean: bool, everything_synced: bool) -> None:
     directory.full.discard(local.name)
     if local.log_failure is None:
         local.log_failure = LogClosed(f"{local.name} is closed")
-    local.durability.gone = True
+    local.durability.is_closed = True
     local.segments.close()

@@ -14,9 +14,9 @@ from headrace.storage.errors import LogClosed
 from headrace.storage.files.filesystem import (
     FileSystem,
     parent_of,
-    put_in_place,
+    rename_into_place,
     sync_file,
-    write_aside,
+    write_temporary,
 )
 from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.files.open_files import OpenFile
@@ -35,7 +35,7 @@ class Durability:
         "_new_directory",
         "_new_names",
         "_point_lock",
-        "gone",
+        "is_closed",
         "lock",
         "recovery_point",
     )
@@ -45,15 +45,15 @@ class Durability:
         self._new_directory = new_directory
         self._new_names = False
         self._point_lock = threading.Lock()
-        self.gone = False  # the log was closed, and its files may be renamed or deleted
+        self.is_closed = False  # the log was closed, and its files may be renamed or deleted
         self.lock = threading.Lock()
         self.recovery_point = recovery_point
 
-    def name_added(self) -> None:
+    def file_created(self) -> None:
         """A file was created: its name must be synced with the next flush."""
         self._new_names = True
 
-    def lower(self, offset: int) -> None:
+    def lower_recovery_point(self, offset: int) -> None:
         """Lowers the recovery point to `offset`, because the log is truncated there."""
         with self._point_lock:
             self.recovery_point = min(self.recovery_point, offset)
@@ -92,7 +92,7 @@ class Durability:
             try:
                 self._flush(segments, epochs, end_offset)
             except FileNotFoundError as error:
-                if self.gone:  # deleted during the flush
+                if self.is_closed:  # deleted during the flush
                     raise LogClosed(f"{segments.path} was closed") from error
                 raise self._directory.fail(f"sync failed: {error}") from error
             except OSError as error:
@@ -119,13 +119,13 @@ class Durability:
         path = f"{segments.path}/{LEADER_EPOCHS}"
         epochs.changed = False
         try:
-            write_aside(segments.fs, path, encode_epochs(list(epochs.entries)))
+            write_temporary(segments.fs, path, encode_epochs(list(epochs.entries)))
         except FileNotFoundError:
             raise
         except OSError as error:
             epochs.changed = True
             raise self._directory.fault(error, f"writing {path}") from error
-        put_in_place(segments.fs, path)
+        rename_into_place(segments.fs, path)
 
     def close(
         self, segments: Segments, epochs: LeaderEpochs, end_offset: int, *, synced: bool

@@ -13,7 +13,7 @@ import zlib
 
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.errors import DiskFull, LogCorrupt, RecordsDamaged, StorageError
-from headrace.storage.files.filesystem import FileSystem, remove_if_there, write_file
+from headrace.storage.files.filesystem import FileSystem, remove_if_exists, write_file
 from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.log.durability import Durability
 from headrace.storage.recovery.log_loader import Checkpointed, load_log
@@ -37,7 +37,7 @@ class LocalLog:
     __slots__ = (
         "checkpointed",
         "config",
-        "damages",
+        "damaged_ranges",
         "directory",
         "durability",
         "epochs",
@@ -82,7 +82,7 @@ class LocalLog:
         self.durability = Durability(
             directory, self.log_end_offset, new_directory=is_new or not checkpointed.clean
         )
-        self.damages = DamagedRanges()
+        self.damaged_ranges = DamagedRanges()
         self.log_failure: StorageError | None = None  # of this log alone
         self.swap: Swap | None = None  # of compacted segments, while it is in progress
         self.truncations = 0
@@ -159,12 +159,12 @@ class LocalLog:
         self.epochs = loaded.epochs
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        self.durability.lower(loaded.log_end_offset)
-        self.damages.holes = loaded.holes
+        self.durability.lower_recovery_point(loaded.log_end_offset)
+        self.damaged_ranges.holes = loaded.holes
         for hole in loaded.holes:
             self.record_damage(hole)
         if not self.checkpointed.clean:
-            self.durability.name_added()
+            self.durability.file_created()
         self.is_loaded = True
         if self.checkpointed.expendable:
             # The truncated records are no longer promised. Without this, the next opening after
@@ -179,23 +179,23 @@ class LocalLog:
 
         A log with damage found at opening is offline; a log in use serves its readable parts.
         """
-        return isinstance(self.log_failure, LogCorrupt) or bool(self.damages)
+        return isinstance(self.log_failure, LogCorrupt) or bool(self.damaged_ranges)
 
     def record_damage(self, damage: Damage) -> RecordsDamaged:
         """Remembers the damage, logs it once, and returns the error for the reader."""
         error = damage.error()
-        if self.damages.add(damage):
+        if self.damaged_ranges.add(damage):
             log.error("log is damaged", extra={"log": self.name, "reason": str(error)})
         self.directory.damaged.add(self.name)
         return error
 
     def take_damaged_offline(self) -> None:
         """Refuses reads and writes of a damaged log, so that another replica can serve them."""
-        if self.damages and self.log_failure is None:
-            reason = self.damages.first.error()
+        if self.damaged_ranges and self.log_failure is None:
+            reason = self.damaged_ranges.first.error()
             self.log_failure = LogCorrupt(f"{self.name} is offline: {reason}")
 
-    def serve_what_holds(self) -> bool:
+    def serve_undamaged_records(self) -> bool:
         """Brings a damaged log back online; returns whether it was offline.
 
         A log that did not open stays offline: its readable parts are unknown.
@@ -245,7 +245,7 @@ class LocalLog:
         try:
             write_file(self.fs, path, data, sync=sync)
         except OSError:
-            remove_if_there(self.fs, path)
+            remove_if_exists(self.fs, path)
             raise
         self.segments.snapshots = sorted([*self.segments.snapshots, end])
 
@@ -277,10 +277,10 @@ class LocalLog:
         flush_ms, waited_ms = self.config.flush_ms, now_ms - self.unflushed_since_ms
         # A negative wait means that the clock was set back: the true wait is unknown.
         is_late = flush_ms < MAX_LONG and not 0 <= waited_ms < flush_ms
-        return is_late or self.unflushed_segments > 0 or self.owes_flush
+        return is_late or self.unflushed_segments > 0 or self.has_overdue_flush
 
     @property
-    def owes_flush(self) -> bool:
+    def has_overdue_flush(self) -> bool:
         """Whether the log holds records whose flush was promised (flush.messages) and not done."""
         unflushed = self.log_end_offset - self.durability.recovery_point
         return unflushed >= self.rules.flush_messages

@@ -118,9 +118,9 @@ class Log:
         return self.local.is_damaged
 
     @property
-    def owes_flush(self) -> bool:
+    def has_overdue_flush(self) -> bool:
         """Whether the log holds records whose flush was promised (flush.messages) and not done."""
-        return self.local.owes_flush
+        return self.local.has_overdue_flush
 
     @property
     def refusals(self) -> int:
@@ -174,20 +174,20 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         origin: BatchOrigin = BatchOrigin.CLIENT,
-        looked: Inspection | None = None,
-        gently: bool = False,
+        inspection: Inspection | None = None,
+        in_pieces: bool = False,
     ) -> AppendResult:
         """Appends whole batches, stamping them in place; on any error nothing is appended.
 
-        `gently` gives way to the disk writes of other processes; for records that no client waits
-        for.
+        `in_pieces` lets other processes run between the parts of a long write: for records that no
+        client waits for.
 
-        Raises `LongLook` if the validation of a client's records takes long. The caller validates
-        them in slices and calls again with the outcome as `looked`.
+        Raises `NeedsRecordValidation` if each of a client's records must be validated and there are
+        many. The caller validates them in slices and calls again with the result as `inspection`.
         """
-        return self._appender.append(buf, leader_epoch, now_ms, origin, looked, gently)
+        return self._appender.append(buf, leader_epoch, now_ms, origin, inspection, in_pieces)
 
-    def append_own(
+    def append_plain_records(
         self,
         payload: bytes,
         count: int,
@@ -201,7 +201,7 @@ class Log:
         Only the batch's size is validated. Returns the first offset and whether a flush must come
         before the records are acknowledged.
         """
-        return self._appender.append_own(
+        return self._appender.append_plain_records(
             payload, count, leader_epoch, now_ms, producer_id, producer_epoch
         )
 
@@ -355,16 +355,16 @@ class Log:
         """Refuses reads and writes of a damaged log, so that another replica can serve them."""
         self.local.take_damaged_offline()
 
-    def serve_what_holds(self) -> bool:
+    def serve_undamaged_records(self) -> bool:
         """Brings a damaged log back online, if no other replica can serve; whether it was offline.
 
         A log that did not open stays offline: its readable parts are unknown.
         """
-        return self.local.serve_what_holds()
+        return self.local.serve_undamaged_records()
 
-    def give_up_damaged(self) -> None:
+    def truncate_damaged(self) -> None:
         """Truncates a damaged log before its first damaged record, and brings it back online.
 
         Only for a caller that knows that other replicas have the removed records.
         """
-        truncation.give_up_damaged(self.local)
+        truncation.truncate_damaged(self.local)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.records.batch import LOG_OVERHEAD, BatchHeader, stamp
 from headrace.records.buffer import Buffer, WritableBuffer
-from headrace.records.plain_batch import seal_plain
+from headrace.records.plain_batch import seal_plain_batch
 from headrace.records.record_validation import Inspection
 from headrace.storage.errors import DiskFull, StorageError, UnexpectedOffset
 from headrace.storage.log.local_log import LocalLog
@@ -17,7 +17,7 @@ from headrace.storage.recovery.segment_scan import read_marker
 from headrace.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.storage.state.append_validation import AppendRules, Batches, plain_batch, validate
 from headrace.storage.state.log_config import MAX_LONG
-from headrace.storage.state.producers import BatchOrigin, BatchTrace, Marker, ProducerEntry
+from headrace.storage.state.producers import BatchMetadata, BatchOrigin, Marker, ProducerEntry
 
 # The markers of an append that holds one batch and no marker.
 NO_MARKERS: list[Marker | None] = [None]
@@ -54,8 +54,8 @@ class LogAppender:
         leader_epoch: int,
         now_ms: int,
         origin: BatchOrigin,
-        looked: Inspection | None,
-        gently: bool,
+        inspection: Inspection | None,
+        in_pieces: bool,
     ) -> AppendResult:
         """See `Log.append`."""
         local = self._local
@@ -67,7 +67,7 @@ class LogAppender:
             if header is not None:
                 return self._append_plain_batch(buf, header, leader_epoch, now_ms)
         first_offset = local.log_end_offset
-        buf, batches = validate(buf, rules, origin, now_ms, first_offset, looked)
+        buf, batches = validate(buf, rules, origin, now_ms, first_offset, inspection)
         markers = NO_MARKERS
         if batches[0][1].producer_id >= 0 or len(batches) > 1:
             markers = _read_markers(buf, batches)
@@ -85,7 +85,9 @@ class LogAppender:
         max_timestamp = max(header.max_timestamp for _, header in batches)
         last_offset = next_offset - 1
         try:
-            segment, position = self._write(buf, max_timestamp, last_offset, now_ms, gently=gently)
+            segment, position = self._write(
+                buf, max_timestamp, last_offset, now_ms, in_pieces=in_pieces
+            )
         except DiskFull:
             if origin is CLIENT:
                 self._refused_batches.add(batches)
@@ -119,7 +121,7 @@ class LogAppender:
         self._record_batch(segment, position, header, first_offset, leader_epoch, None)
         return self._append_result(first_offset, next_offset, -1)
 
-    def append_own(
+    def append_plain_records(
         self,
         payload: bytes,
         count: int,
@@ -128,17 +130,17 @@ class LogAppender:
         producer_id: int,
         producer_epoch: int,
     ) -> tuple[int, bool]:
-        """See `Log.append_own`."""
+        """See `Log.append_plain_records`."""
         local = self._local
         if local.log_failure or local.directory.failure or not local.is_loaded:
             local.ensure_loaded()
         first_offset = local.log_end_offset
-        batch = seal_plain(
+        batch = seal_plain_batch(
             payload, count, now_ms, first_offset, leader_epoch, producer_id, producer_epoch
         )
         size = len(batch)
         rules = local.rules
-        if size > rules.max_own_bytes or producer_id >= 0:
+        if size > rules.max_unvalidated_bytes or producer_id >= 0:
             result = self.append(bytearray(batch), leader_epoch, now_ms, COORDINATOR, None, False)
             return result.first_offset, result.needs_flush
         next_offset = first_offset + count
@@ -149,7 +151,7 @@ class LogAppender:
             if (
                 segment is None
                 or not 0 < segment.size <= rules.segment_bytes - size
-                or not 0 <= now_ms - segment.since_ms <= local.roll_after_ms
+                or not 0 <= now_ms - segment.first_timestamp_ms <= local.roll_after_ms
                 or next_offset - segment.base_offset > MAX_RELATIVE_OFFSET
                 or segment.index_entries >= rules.max_index_entries
             ):
@@ -165,7 +167,7 @@ class LogAppender:
         entries = local.epochs.entries
         if not entries or leader_epoch != entries[-1].epoch:
             local.epochs.assign(leader_epoch, first_offset)
-        segment.note(position, size, next_offset - 1, now_ms, rules.index_interval_bytes)
+        segment.index_batch(position, size, next_offset - 1, now_ms, rules.index_interval_bytes)
         local.log_end_offset = next_offset
         return first_offset, next_offset - recovery_point >= rules.flush_messages
 
@@ -178,13 +180,13 @@ class LogAppender:
         last_offset: int,
         now_ms: int,
         *,
-        gently: bool = False,
+        in_pieces: bool = False,
     ) -> tuple[Segment, int]:
         """Writes the bytes into the active segment; on an error the log is unchanged."""
         local = self._local
         try:
             segment = self._segment_for(len(buf), max_timestamp, last_offset, now_ms)
-            position = segment.write(buf, gently=gently)
+            position = segment.write(buf, in_pieces=in_pieces)
         except (OSError, DiskFull) as error:
             raise self._write_error(error) from error
         if self.refusals:
@@ -204,7 +206,7 @@ class LogAppender:
         if active.size and (
             active.size + size > rules.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or active.waited_ms(max_timestamp, now_ms) > local.roll_after_ms
+            or active.age_ms(max_timestamp, now_ms) > local.roll_after_ms
             or active.index_entries >= rules.max_index_entries
         ):
             active = local.roll()
@@ -245,7 +247,7 @@ class LogAppender:
         if epoch != local.epochs.latest:
             local.epochs.assign(epoch, base_offset)
         next_offset = base_offset + header.last_offset_delta + 1
-        segment.note(
+        segment.index_batch(
             position,
             header.batch_length + LOG_OVERHEAD,
             next_offset - 1,
@@ -271,7 +273,7 @@ class LogAppender:
 
     def _check_producers(
         self, batches: Batches, markers: list[Marker | None], origin: BatchOrigin
-    ) -> BatchTrace | None:
+    ) -> BatchMetadata | None:
         """Raises if a producer may not write this; returns the batch that a retry repeats."""
         producers, log_end = self._local.producers, self._local.log_end_offset
         if len(batches) == 1 and origin is CLIENT:
@@ -302,7 +304,7 @@ class LogAppender:
                     entry.apply_marker(header, log_end, marker)
         return None
 
-    def _duplicate_result(self, trace: BatchTrace, rules: AppendRules) -> AppendResult:
+    def _duplicate_result(self, trace: BatchMetadata, rules: AppendRules) -> AppendResult:
         """A retry gets the answer of the first attempt, and waits for the same flush."""
         needs_flush = (
             self._local.config.flush_messages != MAX_LONG

@@ -9,7 +9,7 @@ from headrace.storage.cleaning.cleaning_plan import Cleanable, measure
 from headrace.storage.cleaning.job import (
     CleanedGroup,
     CleaningJob,
-    LastOfProducer,
+    LastProducerBatch,
     SourceSegment,
 )
 from headrace.storage.cleaning.swap import Swap, replaceable
@@ -34,7 +34,6 @@ def cleanable(log: Log, now_ms: int, cleaned_to: int | None, stable_offset: int)
     local.ensure_loaded()
     try:
         return measure(
-            local.fs,
             local.segments.items,
             local.config,
             now_ms,
@@ -70,7 +69,7 @@ def cleaning_job(log: Log, to_clean: Cleanable, now_ms: int, limits: CleaningLim
             if txn.first_offset < end
         ),
         producers=tuple(
-            LastOfProducer(
+            LastProducerBatch(
                 entry.producer_id,
                 entry.batches[-1].last_offset if entry.batches else -1,
                 entry.epoch,

@@ -12,7 +12,7 @@ from headrace.storage.log.read_checks import check_before, check_holes, damage_e
 from headrace.storage.segment.aborted_txn import AbortedTxn
 from headrace.storage.segment.batch_check import BadBatch, Checked, check_batches
 from headrace.storage.segment.segment import Segment
-from headrace.storage.state.damage import Checks, Damage, bounds_in, whole_again
+from headrace.storage.state.damage import Checks, Damage, bounds_in, next_readable_offset
 
 
 class ReadResult(NamedTuple):
@@ -35,8 +35,8 @@ def read_batches(
     items = segments.items
     for slot in range(segments.slot_of(offset), len(items)):
         segment = items[slot]
-        # The active segment's batches from `own_from` on were checked when they were appended.
-        unchecked_to, upper = segment.own_from, local.log_end_offset
+        # The active segment's batches from `checked_from` on were checked when they were appended.
+        unchecked_to, upper = segment.checked_from, local.log_end_offset
         if slot + 1 < len(items):
             unchecked_to, upper = segment.size, items[slot + 1].base_offset
         try:
@@ -48,7 +48,7 @@ def read_batches(
             if found is None:
                 continue  # compaction has left a gap at the segment's end
             position, base_offset, batch_size = found
-            if local.damages.holes:
+            if local.damaged_ranges.holes:
                 check_holes(local, offset, base_offset)
             end = segment.size
             if limit < upper:
@@ -74,7 +74,7 @@ def read_batches(
             checks.left = max(0, checks.left - checked.batches)
             if checked.size < len(data):
                 data = _readable_part(local, segment, data, checked, upper)
-                checks.cut = True
+                checks.ended_early = True
         return ReadResult(data, base_offset)
     return ReadResult(b"", offset)
 
@@ -85,7 +85,7 @@ def _readable_part(
     """The batches before the first damaged one; raises if there are none."""
     if checked.bad is not None:
         at = checked.bad.position
-        after = whole_again(segment, at, limit)
+        after = next_readable_offset(segment, at, limit)
         error = local.record_damage(
             Damage(segment.file.path, at, checked.next, after, checked.bad.reason)
         )

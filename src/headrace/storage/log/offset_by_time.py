@@ -66,16 +66,16 @@ def _newest_in(local: LocalLog, segment: Segment) -> int:
         newest = segment.max_timestamp
     except FileNotFoundError as error:
         raise damage_error(local, segment, segment.base_offset, error) from error
-    if segment.is_time_in_doubt:
+    if segment.has_damaged_time_index:
         _check_batches(local, segment, segment.base_offset, segment.size)
-        segment.is_time_in_doubt = False
+        segment.has_damaged_time_index = False
     return newest
 
 
 def _check_batches(local: LocalLog, segment: Segment, offset: int, to: int) -> None:
     """Raises if a batch is damaged, from some way before `offset` up to position `to`."""
     if segment is local.segments.active:
-        to = min(to, segment.own_from)  # later batches were checked when they were appended
+        to = min(to, segment.checked_from)  # later batches were checked when they were appended
     try:
         check_before(local, segment, offset, to)
     except (BadBatch, FileNotFoundError) as error:

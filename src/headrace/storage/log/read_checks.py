@@ -7,7 +7,7 @@ with is not damage by itself. The batches before it are checked to tell the two 
 from headrace.storage.errors import RecordsDamaged
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.segment.segment import Segment
-from headrace.storage.state.damage import locate, walk
+from headrace.storage.state.damage import check_range, locate_damage
 
 
 def end_of_segment(local: LocalLog, segment: Segment) -> int:
@@ -22,15 +22,15 @@ def check_before(local: LocalLog, segment: Segment, offset: int, to: int) -> int
     Returns the lowest offset that the batch at `to` may begin with. Raises `BadBatch`.
     """
     limit = end_of_segment(local, segment)
-    walked = walk(segment, offset, to, limit, local.epochs.span)
-    if walked.bad is not None:
-        raise walked.bad
-    return walked.next_offset
+    checked = check_range(segment, offset, to, limit, local.epochs.span)
+    if checked.bad is not None:
+        raise checked.bad
+    return checked.next_offset
 
 
 def check_holes(local: LocalLog, offset: int, found: int) -> None:
     """Raises if a missing segment held `offset`, or offsets between it and `found`."""
-    hole = local.damages.hole_between(offset, found)
+    hole = local.damaged_ranges.hole_between(offset, found)
     if hole is not None:
         raise local.record_damage(hole)
 
@@ -40,4 +40,4 @@ def damage_error(
 ) -> RecordsDamaged:
     """Locates and remembers the damage behind `error`, which a read at `offset` raised."""
     limit = end_of_segment(local, segment)
-    return local.record_damage(locate(segment, offset, limit, local.epochs.span, error))
+    return local.record_damage(locate_damage(segment, offset, limit, local.epochs.span, error))

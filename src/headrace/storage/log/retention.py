@@ -2,12 +2,12 @@
 
 from itertools import zip_longest
 
-from headrace.storage.segment.segment import LOG, Segment
+from headrace.storage.segment.segment import Segment
 from headrace.storage.segment.segments import Segments
 from headrace.storage.state.log_config import DELETE, LogConfig
 
 
-def to_delete(
+def deletable_segments(
     segments: Segments,
     config: LogConfig,
     now_ms: int,
@@ -31,7 +31,7 @@ def to_delete(
     doomed: list[Segment] = []
     for segment, following in zip_longest(items, items[1:]):
         end = following.base_offset if following else None
-        expired = by_policy and _is_expired(segments, segment, config, now_ms)
+        expired = by_policy and _is_expired(segment, config, now_ms)
         too_much = by_policy and config.retention_bytes >= 0 and excess >= segment.size
         if end is None:
             dropped = log_start >= log_end
@@ -45,10 +45,5 @@ def to_delete(
     return doomed
 
 
-def _is_expired(segments: Segments, segment: Segment, config: LogConfig, now_ms: int) -> bool:
-    if config.retention_ms < 0:
-        return False
-    newest = segment.max_timestamp
-    if newest < 0:
-        newest = segments.fs.stat(segment.path + LOG).modified_ms
-    return now_ms - newest > config.retention_ms
+def _is_expired(segment: Segment, config: LogConfig, now_ms: int) -> bool:
+    return config.retention_ms >= 0 and now_ms - segment.newest_timestamp > config.retention_ms

@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from headrace.records.batch import BatchHeader
+from headrace.records.codec import MAX_DECOMPRESSED_BYTES
 from headrace.records.errors import RecordError
 from headrace.records.record_outline import iter_outlines
 from headrace.storage.errors import CorruptIndex
 from headrace.storage.segment.segment import Segment
-from headrace.storage.state.append_validation import MAX_DECOMPRESSED_BYTES
 
 
 class TimestampedOffset(NamedTuple):
@@ -45,7 +45,7 @@ def _indexed_offset_before(segment: Segment, timestamp: int) -> int:
         floor = segment.times.floor(timestamp)
     except (CorruptIndex, FileNotFoundError):
         return 0
-    if floor is None or not segment.is_time_of(*floor):
+    if floor is None or not segment.time_entry_matches(*floor):
         return 0
     return floor[1]
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from headrace.storage.errors import DiskFull, LogCorrupt, OffsetOutOfRange
 from headrace.storage.log.local_log import LocalLog
-from headrace.storage.log.retention import to_delete
+from headrace.storage.log.retention import deletable_segments
 from headrace.storage.recovery.producer_recovery import rebuild_producers
 from headrace.storage.segment.segment import Segment
-from headrace.storage.state.damage import Damage, walk
+from headrace.storage.state.damage import Damage, check_range
 from headrace.storage.state.producers import ProducerStates
 
 # --- at the start -----------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def delete_old_segments(
     if local.swap is not None:
         return 0  # compaction is replacing segments: the next call deletes them
     limit = local.log_end_offset if high_watermark is None else high_watermark
-    doomed = to_delete(
+    doomed = deletable_segments(
         local.segments,
         local.config,
         now_ms,
@@ -79,8 +79,8 @@ def _roll_doomed_segment(local: LocalLog, doomed: list[Segment]) -> list[Segment
 def _set_log_start(local: LocalLog, offset: int) -> None:
     local.log_start_offset = offset
     local.epochs.truncate_from_start(offset)
-    if local.damages:
-        _keep_damages(local, lambda each: each.next_offset > offset)
+    if local.damaged_ranges:
+        _keep_damaged_ranges(local, lambda each: each.next_offset > offset)
 
 
 # --- at the end -------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _truncate_files(local: LocalLog, offset: int) -> int:
     segment = segments.items[slot]
     position, end = _truncation_point(local, segment, offset)
     if local.durability.recovery_point > end:  # else no removed record was promised
-        local.durability.lower(end)
+        local.durability.lower_recovery_point(end)
         local.directory.save_recovery_points()
     segments.remove(segments.items[slot + 1 :])
     if position < segment.size:
@@ -121,18 +121,18 @@ def _truncate_files(local: LocalLog, offset: int) -> int:
     local.epochs.truncate_from_end(end)
     segments.fs.fsync_dir(local.path)
     local.producers = rebuild_producers(segments, local.log_start_offset, end)
-    _keep_damages(local, lambda each: each.first_offset < end)
+    _keep_damaged_ranges(local, lambda each: each.first_offset < end)
     return end
 
 
 def _truncation_point(local: LocalLog, segment: Segment, offset: int) -> tuple[int, int]:
     """The position and the offset at which the segment is to end."""
-    if local.damages:
+    if local.damaged_ranges:
         try:
-            walked = walk(segment, offset, segment.size, offset, local.epochs.span)
+            checked = check_range(segment, offset, segment.size, offset, local.epochs.span)
         except FileNotFoundError:  # the file is created again, empty
             return 0, segment.base_offset
-        return walked.position, min(offset, max(walked.next_offset, segment.base_offset))
+        return checked.position, min(offset, max(checked.next_offset, segment.base_offset))
     found = segment.find(offset)
     return (segment.size, offset) if found is None else (found[0], min(found[1], offset))
 
@@ -145,13 +145,13 @@ def truncate_fully_and_start_at(local: LocalLog, offset: int) -> None:
     segments = local.segments
     with local.durability.lock:
         try:
-            local.durability.lower(offset)
+            local.durability.lower_recovery_point(offset)
             local.directory.save_recovery_points()
             segments.remove(list(segments.items))
             segments.remove_snapshots(above=-1)
             local.producers = ProducerStates()
             local.epochs.clear()
-            _keep_damages(local, lambda _: False)
+            _keep_damaged_ranges(local, lambda _: False)
             local.log_start_offset = local.log_end_offset = offset
             if not local.has_topic_id_file:
                 local.write_topic_id()
@@ -159,13 +159,13 @@ def truncate_fully_and_start_at(local: LocalLog, offset: int) -> None:
             segments.fs.fsync_dir(local.path)
         except OSError as error:
             raise local.directory.fail(f"truncating {local.name}: {error}") from error
-        local.durability.name_added()
+        local.durability.file_created()
 
 
 # --- damage -----------------------------------------------------------------------------------
 
 
-def give_up_damaged(local: LocalLog) -> None:
+def truncate_damaged(local: LocalLog) -> None:
     """Truncates a damaged log before its first damaged record, and brings it back online.
 
     A log that did not open is truncated when it is next used.
@@ -174,17 +174,17 @@ def give_up_damaged(local: LocalLog) -> None:
         return
     local.log_failure = None
     local.directory.damaged.discard(local.name)
-    if local.damages:
+    if local.damaged_ranges:
         try:
-            truncate_to(local, local.damages.first.first_offset)
+            truncate_to(local, local.damaged_ranges.first.first_offset)
         except LogCorrupt:  # also the records that hold the producers' state are damaged
             truncate_fully_and_start_at(local, local.log_start_offset)
     else:
         local.checkpointed = replace(local.checkpointed, expendable=True)
 
 
-def _keep_damages(local: LocalLog, is_kept: Callable[[Damage], bool]) -> None:
+def _keep_damaged_ranges(local: LocalLog, is_kept: Callable[[Damage], bool]) -> None:
     """Forgets damage in records that are no longer part of the log."""
-    local.damages.keep(is_kept)
+    local.damaged_ranges.keep(is_kept)
     if not local.is_damaged:
         local.directory.damaged.discard(local.name)

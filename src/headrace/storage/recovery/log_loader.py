@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headrace.records.batch import BatchHeader
-from headrace.storage.cleaning.interrupted_swaps import offset_of, tidy
+from headrace.storage.cleaning.interrupted_swaps import offset_of, recover_swaps
 from headrace.storage.errors import CorruptIndex, LogCorrupt
-from headrace.storage.files.filesystem import lacks_room, remove_if_there
+from headrace.storage.files.filesystem import is_disk_full, remove_if_exists
 from headrace.storage.files.open_files import OpenFile, OpenFiles
 from headrace.storage.recovery.producer_recovery import rebuild_producers
 from headrace.storage.recovery.segment_scan import scan
@@ -40,7 +40,7 @@ from headrace.storage.state.checkpoints import (
     CorruptCheckpoint,
     read_epochs,
 )
-from headrace.storage.state.damage import Damage, walk
+from headrace.storage.state.damage import Damage, check_range
 from headrace.storage.state.leader_epochs import LeaderEpochs
 from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.producers import Marker, ProducerStates
@@ -136,7 +136,7 @@ class _Loader:
     # --- what is there --------------------------------------------------------------------------
 
     def _list_segments(self) -> None:
-        names = tidy(self._segments.files, self._path)
+        names = recover_swaps(self._segments.files, self._path)
         logs = sorted(name for name in names if name.endswith(LOG) and offset_of(name) >= 0)
         self._segments.items = [self._open_segment(name[: -len(LOG)], names) for name in logs]
         self._segments.snapshots = sorted(
@@ -145,7 +145,7 @@ class _Loader:
         for name in names:
             stem, dot, suffix = name.rpartition(".")
             if dot + suffix in _INDEXES and stem + LOG not in names:
-                remove_if_there(self._fs, f"{self._path}/{name}")
+                remove_if_exists(self._fs, f"{self._path}/{name}")
 
     def _open_segment(self, stem: str, names: set[str]) -> Segment:
         def size_of(suffix: str) -> int:
@@ -181,7 +181,7 @@ class _Loader:
             if not is_gone:
                 segment = items[self._segments.slot_of(first)]
                 reason, position = "the file is shorter than at the last clean stop", segment.size
-                first = walk(segment, after, position, after, self._epochs.span).next_offset
+                first = check_range(segment, after, position, after, self._epochs.span).next_offset
             if after > self._log_start:
                 first = max(first, self._log_start)
                 self._holes.append(Damage(path, position, first, after, reason))
@@ -298,7 +298,7 @@ class _Loader:
     def _begin_repair(self, segment: Segment) -> None:
         """Removes the offset index durably: an interrupted repair then starts again."""
         segment.index.file.forget()
-        remove_if_there(self._fs, segment.path + OFFSET_INDEX)
+        remove_if_exists(self._fs, segment.path + OFFSET_INDEX)
         self._fs.fsync_dir(self._path)
 
     def _finish_repair(self, segment: Segment) -> None:
@@ -346,7 +346,7 @@ class _Loader:
         self._epochs.assign(header.partition_leader_epoch, base_offset)
         if self._has_room:
             self._spill_indexes(segment)
-        segment.note(
+        segment.index_batch(
             position,
             header.size,
             header.last_offset,
@@ -362,7 +362,7 @@ class _Loader:
         try:
             segment.spill()
         except OSError as error:
-            if not lacks_room(error):
+            if not is_disk_full(error):
                 raise
             self._has_room = False
 

@@ -14,7 +14,7 @@ from headrace.storage.recovery.segment_scan import read_marker
 from headrace.storage.segment.segment import Segment
 from headrace.storage.segment.segments import Segments
 from headrace.storage.state.producer_snapshot import CorruptSnapshot, decode
-from headrace.storage.state.producers import BatchTrace, Marker, ProducerStates
+from headrace.storage.state.producers import BatchMetadata, Marker, ProducerStates
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: 
     """Finds batches before a snapshot that its producers may send again."""
     if not producers.by_id:
         return
-    earlier: dict[int, list[BatchTrace]] = {}
+    earlier: dict[int, list[BatchMetadata]] = {}
     try:
         for segment, position in _segments_in_window(segments, offset):
             for _, header in segment.headers_from(position):
@@ -88,7 +88,9 @@ def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: 
                     break
                 entry = producers.by_id.get(header.producer_id)
                 if entry is not None and entry.epoch == header.producer_epoch:
-                    earlier.setdefault(header.producer_id, []).append(BatchTrace.of(header))
+                    earlier.setdefault(header.producer_id, []).append(
+                        BatchMetadata.from_header(header)
+                    )
     except LogCorrupt as error:
         # The snapshot holds each producer's last batch; Kafka remembers no more than that.
         log.warning(

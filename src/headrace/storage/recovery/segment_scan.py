@@ -7,10 +7,10 @@ scan with `BadBatch` and its position. Memory stays bounded, whatever a damaged 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
 
-from headrace.records.batch import HEADER_SIZE, BatchHeader, read_header
+from headrace.records.batch import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
 from headrace.records.buffer import Buffer
 from headrace.records.checksum import crc32c
-from headrace.records.control import ControlType, read_control
+from headrace.records.control import MAX_CONTROL_BYTES, ControlType, read_control
 from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
 from headrace.storage.files.filesystem import FileSystem, read_exactly
@@ -19,9 +19,6 @@ from headrace.storage.segment.segment import Segment
 from headrace.storage.state.producers import Marker
 
 SCAN_BYTES = 1 << 20
-# A control batch holds one small record; anything larger is not one.
-MAX_CONTROL_BYTES = 4096
-_ATTRIBUTES_AT = 21
 
 _crc32c_from = cast("Callable[[Buffer, int], int]", crc32c)
 
@@ -53,7 +50,7 @@ def scan(fs: FileSystem, segment: Segment, limit: int) -> Iterator[Scanned]:
             start, chunk = position, read_exactly(fs, fd, SCAN_BYTES, position)
         at = position - start
         if batch_size <= SCAN_BYTES:
-            computed = crc32c(memoryview(chunk)[at + _ATTRIBUTES_AT : at + batch_size])
+            computed = crc32c(memoryview(chunk)[at + ATTRIBUTES_AT : at + batch_size])
         else:
             computed = _crc_of_large(fs, fd, position, batch_size)
         if computed != header.crc:
@@ -78,7 +75,7 @@ def _read_checked_header(chunk: bytes, at: int, position: int, size: int) -> Bat
 
 def _crc_of_large(fs: FileSystem, fd: int, position: int, size: int) -> int:
     crc, end = 0, position + size
-    position += _ATTRIBUTES_AT
+    position += ATTRIBUTES_AT
     while position < end:
         piece = read_exactly(fs, fd, min(SCAN_BYTES, end - position), position)
         if not piece:

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
-from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_LEADER_EPOCH
+from headrace.records.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_LEADER_EPOCH
 from headrace.records.checksum import crc32c
 
 # Base offset, length, leader epoch, magic, checksum, last offset delta.
 _FIELDS = Struct(">qiibI2xi")
 _BASE_OFFSET = Struct(">q")
-_ATTRIBUTES_AT = 21
 _NOT_SEEN = -2
 
 EpochSpan = Callable[[int], tuple[int, int]]
@@ -76,7 +75,7 @@ def check_batches(data: bytes, position: int, bounds: Bounds, *, most: int, unti
             reason = f"offset {base_offset} is not in [{next_offset}, {limit})"
         elif after > end:
             break
-        elif crc32c(view[at + _ATTRIBUTES_AT : after]) != crc:
+        elif crc32c(view[at + ATTRIBUTES_AT : after]) != crc:
             reason = "the checksum is wrong"
         elif batch_epoch != epoch or base_offset >= epoch_end:
             wrote, epoch_end = bounds.epoch_span(base_offset)

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 
 from headrace.storage.errors import CorruptIndex
-from headrace.storage.files.filesystem import read_exactly, remove_if_there, write_all
+from headrace.storage.files.filesystem import read_exactly, remove_if_exists, write_all
 from headrace.storage.files.open_files import OpenFile, OpenFiles
 
 # Entries in memory; above this, the older half is written to the file. With one entry for each
@@ -97,7 +97,7 @@ class IndexFile:
         self._on_disk = 0
         self._last_key = -1
         self.file.forget()
-        remove_if_there(self._files.fs, self.file.path)
+        remove_if_exists(self._files.fs, self.file.path)
 
     def write_behind(self) -> None:
         """Writes all entries to the file, creating it if needed, and frees the memory."""

@@ -12,7 +12,7 @@ from struct import Struct
 from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from headrace.records.errors import RecordError
 from headrace.storage.errors import CorruptIndex, LogCorrupt
-from headrace.storage.files.filesystem import Buffer, read_exactly, write_all, write_gently
+from headrace.storage.files.filesystem import Buffer, read_exactly, write_all, write_in_pieces
 from headrace.storage.files.open_files import OpenFile, OpenFiles
 from headrace.storage.segment.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.segment.offset_index import OffsetIndex
@@ -53,21 +53,21 @@ class Segment:
     __slots__ = (
         "_bytes_since_index",
         "_created_ms",
+        "_entries_in_memory",
         "_files",
         "_max_timestamp",
         "_max_timestamp_offset",
-        "_notes_in_memory",
         "_prepared",
         "base_offset",
+        "checked_from",
         "dirty",
         "file",
+        "first_timestamp_ms",
+        "has_damaged_time_index",
         "index",
         "index_entries",
-        "is_time_in_doubt",
-        "own_from",
         "path",
         "removed",
-        "since_ms",
         "size",
         "times",
         "txns",
@@ -89,7 +89,7 @@ class Segment:
         self.path = f"{directory}/{file_name(base_offset, '')}"
         self.file = OpenFile(files, self.path + LOG)
         self.size = size
-        self.own_from = size  # later bytes were written, and checked, by this process
+        self.checked_from = size  # later bytes were written, and checked, by this process
         self.index = OffsetIndex(files, self.path + OFFSET_INDEX, index_size)
         self.times = TimeIndex(files, self.path + TIME_INDEX, times_size)
         self.txns = TxnIndex(files, self.path + TXN_INDEX, on_disk=has_txns)
@@ -97,13 +97,13 @@ class Segment:
         self.removed = False
         self._bytes_since_index = 0
         self._created_ms = -1
-        self.since_ms = UNKNOWN if size else NO_TIMESTAMP  # the timestamp of its first batch
+        self.first_timestamp_ms = UNKNOWN if size else NO_TIMESTAMP  # of its first batch
         self._prepared = False
-        self._notes_in_memory = 0
+        self._entries_in_memory = 0
         self.index_entries = 0  # counted when the segment is prepared for writing
         self._max_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
-        self.is_time_in_doubt = False  # the time index or the batch it points at is damaged
+        self.has_damaged_time_index = False  # the time index or the batch it points at is damaged
 
     def create(self) -> None:
         """Creates the empty file; its name is durable once the directory is synced."""
@@ -113,20 +113,20 @@ class Segment:
 
     # --- appending ------------------------------------------------------------------------------
 
-    def write(self, data: Buffer, *, gently: bool = False) -> int:
+    def write(self, data: Buffer, *, in_pieces: bool = False) -> int:
         """Appends the bytes, all or none; returns the position at which they begin.
 
-        Everything that `note` needs from the disk is read before the write.
+        Everything that `index_batch` needs from the disk is read before the write.
         """
-        if not self._prepared or self._notes_in_memory > MAX_ENTRIES_IN_MEMORY:
+        if not self._prepared or self._entries_in_memory > MAX_ENTRIES_IN_MEMORY:
             self._prepare_indexes()
         file = self.file
         fd = file.fd if file.fd >= 0 else file.acquire(create=True)
         position = self.size
         size = len(data)
         try:
-            if gently:
-                write_gently(self._files.fs, fd, data, position)
+            if in_pieces:
+                write_in_pieces(self._files.fs, fd, data, position)
             elif self._files.fs.pwrite(fd, data, position) != size:
                 write_all(self._files.fs, fd, data, position)
         except OSError:
@@ -139,12 +139,12 @@ class Segment:
     def _prepare_indexes(self) -> None:
         self.index.spill()
         self.times.spill()
-        self._notes_in_memory = self.index.in_memory
+        self._entries_in_memory = self.index.in_memory
         self.index_entries = max(len(self.index), len(self.times))
         # Both are read from the disk if they are not known yet.
         self._prepared = self.max_timestamp >= NO_TIMESTAMP and self.times.last_key >= -1
 
-    def note(
+    def index_batch(
         self, position: int, size: int, last_offset: int, max_timestamp: int, interval_bytes: int
     ) -> None:
         """Updates the largest timestamp and the indexes for the batch at `position`."""
@@ -152,25 +152,25 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if position == 0:
-            self.since_ms = max_timestamp
+            self.first_timestamp_ms = max_timestamp
         if self._bytes_since_index > interval_bytes:
             base_offset = self.base_offset
             self.index.append(last_offset - base_offset, position)
             self.times.maybe_append(self._max_timestamp, self._max_timestamp_offset - base_offset)
             self._bytes_since_index = size
-            self._notes_in_memory += 1
+            self._entries_in_memory += 1
             self.index_entries += 1
         else:
             self._bytes_since_index += size
 
     def spill(self) -> None:
         """Writes index entries to their files if many are in memory."""
-        if self._notes_in_memory > MAX_ENTRIES_IN_MEMORY:
+        if self._entries_in_memory > MAX_ENTRIES_IN_MEMORY:
             self._prepare_indexes()
 
-    def waited_ms(self, timestamp: int, now_ms: int) -> int:
+    def age_ms(self, timestamp: int, now_ms: int) -> int:
         """The age of the segment: by the records' timestamps if they have any."""
-        first = self.since_ms
+        first = self.first_timestamp_ms
         if first == UNKNOWN:
             first = self.first_timestamp
         if first >= 0 <= timestamp:
@@ -200,11 +200,11 @@ class Segment:
                 last = self.times.last()
             except (CorruptIndex, FileNotFoundError):
                 last = (UNKNOWN, 0)
-            self.is_time_in_doubt = last is not None and not self.is_time_of(*last)
+            self.has_damaged_time_index = last is not None and not self.time_entry_matches(*last)
             timestamp, relative = last or (NO_TIMESTAMP, 0)
             self._max_timestamp = timestamp
             self._max_timestamp_offset = self.base_offset + relative
-            if self.is_time_in_doubt:
+            if self.has_damaged_time_index:
                 # Retention uses it: a wrong timestamp would delete records too early.
                 log.warning(
                     "time index is damaged; reading the batches instead",
@@ -213,7 +213,13 @@ class Segment:
                 self._scan_for_max_timestamp()
         return self._max_timestamp
 
-    def is_time_of(self, timestamp: int, relative_offset: int) -> bool:
+    @property
+    def newest_timestamp(self) -> int:
+        """The largest timestamp, or the file's modification time if no record has one."""
+        newest = self.max_timestamp
+        return newest if newest >= 0 else self._files.fs.stat(self.path + LOG).modified_ms
+
+    def time_entry_matches(self, timestamp: int, relative_offset: int) -> bool:
         """Whether the batch with that offset has that largest timestamp."""
         if timestamp < 0 or relative_offset < 0:
             return False
@@ -245,12 +251,12 @@ class Segment:
     @property
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, at which segment.ms starts."""
-        if self.since_ms == UNKNOWN:
+        if self.first_timestamp_ms == UNKNOWN:
             if self.size < HEADER_SIZE:
                 return NO_TIMESTAMP
             header = read_exactly(self._files.fs, self.file.acquire(), HEADER_SIZE, 0)
-            self.since_ms = int.from_bytes(header[35:43], "big", signed=True)
-        return self.since_ms
+            self.first_timestamp_ms = int.from_bytes(header[35:43], "big", signed=True)
+        return self.first_timestamp_ms
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -390,7 +396,7 @@ class Segment:
         """Truncates the file to `position`, where the batch with `offset` begins."""
         self._files.fs.truncate(self.file.acquire(create=True), position)
         self.size = position
-        self.own_from = min(self.own_from, position)
+        self.checked_from = min(self.checked_from, position)
         self.file.dirty = self.dirty = True
         self.index.truncate_keys(offset - self.base_offset)
         self.times.truncate_values(offset - self.base_offset)
@@ -398,7 +404,7 @@ class Segment:
         self._bytes_since_index = 0
         self._max_timestamp = UNKNOWN
         self._prepared = False
-        self.since_ms = UNKNOWN
+        self.first_timestamp_ms = UNKNOWN
         self._update_max_timestamp()
 
     def _update_max_timestamp(self) -> None:
@@ -411,16 +417,16 @@ class Segment:
                 self._max_timestamp_offset = header.last_offset
 
     def clear_indexes(self) -> None:
-        """Empties the indexes; `note` fills them again."""
+        """Empties the indexes; `index_batch` fills them again."""
         self.index.clear()
         self.times.clear()
         self.txns.clear()
         self._bytes_since_index = 0
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
-        self._notes_in_memory = 0
+        self._entries_in_memory = 0
         self.index_entries = 0  # counted when the segment is prepared for writing
-        self.since_ms = UNKNOWN
+        self.first_timestamp_ms = UNKNOWN
 
     def open_files(self) -> list[OpenFile]:
         return [self.file, self.index.file, self.times.file, self.txns.file]

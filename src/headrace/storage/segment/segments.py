@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from operator import attrgetter
 
-from headrace.storage.files.filesystem import FileSystem, remove_if_there
+from headrace.storage.files.filesystem import FileSystem, remove_if_exists
 from headrace.storage.files.open_files import OpenFiles
 from headrace.storage.segment.segment import (
     DELETED,
@@ -79,7 +79,7 @@ class Segments:
             segment.removed = True
             segment.close()
             for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
-                remove_if_there(self.fs, segment.path + suffix)
+                remove_if_exists(self.fs, segment.path + suffix)
 
     def retire(self, segments: list[Segment]) -> list[str]:
         """Renames files for later deletion, first segment first; returns the new paths.
@@ -125,7 +125,7 @@ class Segments:
         """Removes the snapshots past `above`; returns whether there were any."""
         doomed = [offset for offset in self.snapshots if offset > above]
         for offset in doomed:
-            remove_if_there(self.fs, self.snapshot_path(offset))
+            remove_if_exists(self.fs, self.snapshot_path(offset))
         self.snapshots = [offset for offset in self.snapshots if offset <= above]
         return bool(doomed)
 
@@ -134,7 +134,7 @@ class Segments:
         kept = {segment.base_offset for segment in self.items} | set(self.snapshots[-1:])
         for offset in self.snapshots:
             if offset not in kept:
-                remove_if_there(self.fs, self.snapshot_path(offset))
+                remove_if_exists(self.fs, self.snapshot_path(offset))
         self.snapshots = [offset for offset in self.snapshots if offset in kept]
 
     def close(self) -> None:

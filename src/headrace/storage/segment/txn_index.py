@@ -7,7 +7,7 @@ aborted. Readers with read_committed isolation get the entries that overlap with
 from struct import Struct
 
 from headrace.records.checksum import crc32c
-from headrace.storage.files.filesystem import exists, read_file, remove_if_there, write_all
+from headrace.storage.files.filesystem import exists, read_file, remove_if_exists, write_all
 from headrace.storage.files.open_files import OpenFile, OpenFiles
 from headrace.storage.segment.aborted_txn import AbortedTxn
 
@@ -66,7 +66,7 @@ class TxnIndex:
     def clear(self) -> None:
         """Removes all entries, and the file."""
         self.file.forget()
-        remove_if_there(self._files.fs, self.file.path)
+        remove_if_exists(self._files.fs, self.file.path)
         self._entries = []
         self._on_disk = 0
 

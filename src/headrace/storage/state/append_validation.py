@@ -21,7 +21,7 @@ from headrace.records.batch import (
     unpack_header,
 )
 from headrace.records.buffer import WritableBuffer
-from headrace.records.codec import Codec
+from headrace.records.codec import MAX_DECOMPRESSED_BYTES, Codec
 from headrace.records.errors import (
     CorruptBatch,
     DecompressedTooLarge,
@@ -58,8 +58,6 @@ from headrace.storage.state.log_config import (
 )
 from headrace.storage.state.producers import BatchOrigin
 
-# What one batch may decompress to: a decompression bomb is refused.
-MAX_DECOMPRESSED_BYTES = 64 << 20
 TIME_ENTRY_BYTES = 12
 
 # Reading an attribute of an enum class takes ten times as long as reading a global.
@@ -88,12 +86,12 @@ class AppendRules:
         "codec",
         "flush_messages",
         "index_interval_bytes",
+        "inspects_records",
         "log_append_time",
-        "looks_inside",
         "max_batch_bytes",
         "max_index_entries",
-        "max_own_bytes",
         "max_plain_bytes",
+        "max_unvalidated_bytes",
         "needs_key",
         "segment_bytes",
     )
@@ -112,10 +110,12 @@ class AppendRules:
         compression = config.compression_type
         self.codec = None if compression == PRODUCER else _CODECS[compression]
         bounded_below = not self.log_append_time and self.before_max_ms != MAX_LONG
-        self.looks_inside = self.needs_key or bounded_below
-        plain = not (self.looks_inside or self.log_append_time or self.codec is not None)
+        self.inspects_records = self.needs_key or bounded_below
+        plain = not (self.inspects_records or self.log_append_time or self.codec is not None)
         unchanged = not self.log_append_time and self.codec in (None, Codec.NONE)
-        self.max_own_bytes = min(self.max_batch_bytes, self.segment_bytes) if unchanged else 0
+        self.max_unvalidated_bytes = (
+            min(self.max_batch_bytes, self.segment_bytes) if unchanged else 0
+        )
         # A topic whose rules need the records has no plain batches.
         self.max_plain_bytes = min(self.max_batch_bytes, self.segment_bytes) if plain else 0
 
@@ -163,16 +163,16 @@ def validate(
     origin: BatchOrigin,
     now_ms: int,
     next_offset: int,
-    looked: Inspection | None = None,
+    inspection: Inspection | None = None,
 ) -> tuple[WritableBuffer, Batches]:
     """The batches, ready to be stamped; the topic's codec or LogAppendTime may change the bytes.
 
-    `looked` is the outcome after a `NeedsRecordValidation`, for the one batch in `buf`.
+    `inspection` is the outcome after a `NeedsRecordValidation`, for the one batch in `buf`.
     """
     try:
         if origin is REPLICATION:
             return buf, _validate_replicated(buf, next_offset)
-        return _validate_produced(buf, rules, origin, now_ms, looked)
+        return _validate_produced(buf, rules, origin, now_ms, inspection)
     except RecordError as error:
         raise storage_error(error) from error
 
@@ -182,7 +182,7 @@ def _validate_produced(
     rules: AppendRules,
     origin: BatchOrigin,
     now_ms: int,
-    looked: Inspection | None,
+    inspection: Inspection | None,
 ) -> tuple[WritableBuffer, Batches]:
     batches: Batches = []
     pos, end = 0, len(buf)
@@ -198,7 +198,7 @@ def _validate_produced(
         _check_header(header, origin)
         if not header.attributes & CONTROL_FLAG:
             if origin is CLIENT:  # a coordinator writes valid records
-                header = _check_records(buf, pos, header, rules, now_ms, looked)
+                header = _check_records(buf, pos, header, rules, now_ms, inspection)
             if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
                 batch = memoryview(buf)[pos : pos + size]
                 changed = recompress(batch, rules.codec, max_bytes=MAX_DECOMPRESSED_BYTES)
@@ -252,7 +252,7 @@ def _check_records(
     header: BatchHeader,
     rules: AppendRules,
     now_ms: int,
-    looked: Inspection | None,
+    inspection: Inspection | None,
 ) -> BatchHeader:
     """Checks each record against the topic's rules, if the header is not enough.
 
@@ -264,15 +264,15 @@ def _check_records(
         raise InvalidTimestamp(reason, [RecordFault(0, reason)])
     too_new = not rules.log_append_time and header.max_timestamp - now_ms > rules.after_max_ms
     codec_changes = rules.codec is not None and attributes & CODEC_MASK != rules.codec
-    if rules.looks_inside or too_new or codec_changes:
-        if looked is None:
+    if rules.inspects_records or too_new or codec_changes:
+        if inspection is None:
             asked = _record_rules(rules, now_ms)
             if header.record_count > RECORDS_PER_SLICE:
                 raise NeedsRecordValidation(asked)
-            looked = inspect(memoryview(buf)[pos : pos + header.size], asked)
-        _check_inspection(looked)
-        if looked.max_timestamp != header.max_timestamp and not rules.log_append_time:
-            header = stamp_max_timestamp(buf, pos, header, looked.max_timestamp)
+            inspection = inspect(memoryview(buf)[pos : pos + header.size], asked)
+        _check_inspection(inspection)
+        if inspection.max_timestamp != header.max_timestamp and not rules.log_append_time:
+            header = stamp_max_timestamp(buf, pos, header, inspection.max_timestamp)
     return header
 
 

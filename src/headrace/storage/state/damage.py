@@ -22,13 +22,16 @@ _LENGTH = Struct(">8xi")
 
 
 class Checks:
-    """How many batches may still be checked for one response; `cut` if the limit ended it."""
+    """How many batches may still be checked for one response.
 
-    __slots__ = ("cut", "left")
+    `ended_early` says that the read ended before its limit: at this number, or at damage.
+    """
+
+    __slots__ = ("ended_early", "left")
 
     def __init__(self, left: int = MAX_CHECKS) -> None:
         self.left = left
-        self.cut = False
+        self.ended_early = False
 
 
 class Damage(NamedTuple):
@@ -49,8 +52,8 @@ class Damage(NamedTuple):
         )
 
 
-class Walked(NamedTuple):
-    """A segment is intact up to `position`, which is for offsets below `next_offset`."""
+class CheckedRange(NamedTuple):
+    """A segment is intact up to `position`; the batches before it end below `next_offset`."""
 
     position: int
     next_offset: int
@@ -67,7 +70,9 @@ def bounds_in(segment: Segment, first: int, limit: int, epoch_span: EpochSpan) -
     return Bounds(first, limit, following, epoch_span)
 
 
-def walk(segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSpan) -> Walked:
+def check_range(
+    segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSpan
+) -> CheckedRange:
     """Checks the batches around `offset`, from an index entry before it up to position `to`.
 
     Stops at the first batch that is damaged or reaches `limit`.
@@ -88,13 +93,15 @@ def walk(segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSp
         position += checked.whole
         next_offset = checked.next
         if checked.bad is not None:
-            return Walked(position, next_offset, checked.bad)
+            return CheckedRange(position, next_offset, checked.bad)
         if not checked.whole:
-            return Walked(position, next_offset, BadBatch(position, "no whole batch begins there"))
-    return Walked(position, next_offset, None)
+            return CheckedRange(
+                position, next_offset, BadBatch(position, "no whole batch begins there")
+            )
+    return CheckedRange(position, next_offset, None)
 
 
-def whole_again(segment: Segment, position: int, limit: int) -> int:
+def next_readable_offset(segment: Segment, position: int, limit: int) -> int:
     """The first offset after damage at `position` from which the segment can be read again."""
     index = segment.index
     try:
@@ -108,15 +115,15 @@ def whole_again(segment: Segment, position: int, limit: int) -> int:
     return limit
 
 
-def locate(
+def locate_damage(
     segment: Segment, offset: int, limit: int, epoch_span: EpochSpan, error: Exception
 ) -> Damage:
     """Finds the damage in a segment whose read at `offset` raised `error`."""
     path = segment.file.path
     if isinstance(error, FileNotFoundError):
         return Damage(path, 0, segment.base_offset, limit, "the file is missing")
-    walked = walk(segment, offset, segment.size, limit, epoch_span)
-    if walked.bad is None:
-        return Damage(path, walked.position, offset, limit, str(error))
-    after = whole_again(segment, walked.position, limit)
-    return Damage(path, walked.position, walked.next_offset, after, walked.bad.reason)
+    checked = check_range(segment, offset, segment.size, limit, epoch_span)
+    if checked.bad is None:
+        return Damage(path, checked.position, offset, limit, str(error))
+    after = next_readable_offset(segment, checked.position, limit)
+    return Damage(path, checked.position, checked.next_offset, after, checked.bad.reason)

@@ -10,7 +10,7 @@ from struct import Struct
 
 from headrace.records.checksum import crc32c
 from headrace.storage.errors import StorageError
-from headrace.storage.state.producers import NO_OFFSET, BatchTrace, ProducerEntry
+from headrace.storage.state.producers import NO_OFFSET, BatchMetadata, ProducerEntry
 
 VERSION = 1
 _PREFIX = Struct(">hI")
@@ -72,7 +72,7 @@ def _entry(
 ) -> ProducerEntry:
     batches = []
     if last_offset >= 0:
-        batches.append(BatchTrace(last_sequence, last_offset, offset_delta, timestamp))
+        batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
     return ProducerEntry(
         producer_id, epoch, coordinator_epoch, timestamp, max(txn_first_offset, NO_OFFSET), batches
     )

@@ -46,7 +46,7 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-class BatchTrace(NamedTuple):
+class BatchMetadata(NamedTuple):
     """One batch of a producer, as the log remembers it."""
 
     last_sequence: int
@@ -55,7 +55,7 @@ class BatchTrace(NamedTuple):
     timestamp: int
 
     @classmethod
-    def of(cls, header: BatchHeader) -> "BatchTrace":
+    def from_header(cls, header: BatchHeader) -> "BatchMetadata":
         """The trace of a batch that has its offsets."""
         return cls(
             header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
@@ -99,14 +99,14 @@ class ProducerEntry:
         coordinator_epoch: int = -1,
         last_timestamp: int = NO_TIMESTAMP,
         txn_first_offset: int = NO_OFFSET,
-        batches: list[BatchTrace] | None = None,
+        batches: list[BatchMetadata] | None = None,
     ) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.txn_first_offset = txn_first_offset
-        self.batches: list[BatchTrace] = batches if batches is not None else []
+        self.batches: list[BatchMetadata] = batches if batches is not None else []
         self.markers = 0
         """The number of markers since the state was loaded. A caller that waits compares it before
         and after: if it has changed, the transaction may have ended. Not stored."""
@@ -125,7 +125,7 @@ class ProducerEntry:
             list(self.batches),
         )
 
-    def duplicate_of(self, header: BatchHeader) -> BatchTrace | None:
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         """The remembered batch that `header` repeats."""
         if header.producer_epoch == self.epoch:
             first, last = header.base_sequence, header.last_sequence
@@ -143,7 +143,7 @@ class ProducerEntry:
             and (self.txn_first_offset == NO_OFFSET or header.is_transactional)
         )
 
-    def prepend(self, traces: list[BatchTrace]) -> None:
+    def prepend(self, traces: list[BatchMetadata]) -> None:
         """Adds older batches, ascending, to those that a snapshot held."""
         if self.batches:
             first = self.batches[0].last_offset
@@ -208,7 +208,7 @@ class ProducerEntry:
         delta = header.last_offset_delta
         timestamp = header.max_timestamp
         batches.append(
-            BatchTrace._make((header.last_sequence, base_offset + delta, delta, timestamp))
+            BatchMetadata._make((header.last_sequence, base_offset + delta, delta, timestamp))
         )
         if len(batches) > BATCHES_REMEMBERED:
             del batches[0]

@@ -11,7 +11,7 @@ from headrace.broker.runtime.worker import WorkerEnded
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import BrokerFenced, MetadataRecord
 from headrace.cluster.store import StaleVersion
-from headrace.storage.cleaning.job import encode_answer
+from headrace.storage.cleaning.job import encode_report
 from headrace.testing.simulation.files import SimulatedFiles
 from headrace.testing.simulation.loop import ProcessLoop
 from headrace.testing.simulation.schedule import Schedule
@@ -101,7 +101,7 @@ class SimulatedWorker:
 
     def _work(self, line: bytes) -> list[bytes]:
         found = answers_of(line, self._files, lambda _rate: lambda _size: None)
-        return [encode_answer(answer) for answer in found]
+        return [encode_report(answer) for answer in found]
 
     async def receive(self) -> bytes:
         if self._closed or not self._answers:

@@ -599,7 +599,7 @@ def test_a_record_of_an_unknown_type_is_skipped(
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
             leader = node.leader_of("a")
-            leader.append_own(plain_records([(b"\x7f\xff future", b"v")]), 1, 1)
+            leader.append_plain_records(plain_records([(b"\x7f\xff future", b"v")]), 1, 1)
             await patiently(lambda: node.counters.read("a", lambda shard, _: 1))
             assert await node.add("a") == 1
 

@@ -16,10 +16,10 @@ class Recorder:
     """Takes the place of a leader."""
 
     def __init__(self) -> None:
-        self.looked: list[Inspection | None] = []
+        self.inspections: list[Inspection | None] = []
 
-    def append(self, batch: memoryview, now_ms: int, looked: Inspection | None) -> None:
-        self.looked.append(looked)
+    def append(self, batch: memoryview, now_ms: int, inspection: Inspection | None) -> None:
+        self.inspections.append(inspection)
 
 
 def test_the_event_loop_runs_between_slices() -> None:
@@ -43,5 +43,5 @@ def test_the_event_loop_runs_between_slices() -> None:
         return turns
 
     assert asyncio.run(both()) >= SLICES
-    (looked,) = leader.looked
-    assert looked == Inspection((), 1000, SLICES * RECORDS_PER_SLICE + 1)
+    (inspection,) = leader.inspections
+    assert inspection == Inspection((), 1000, SLICES * RECORDS_PER_SLICE + 1)

@@ -99,7 +99,7 @@ def a_follower(index: int) -> Follower:
         index=index,
         epoch=1,
         closed=False,
-        log=SimpleNamespace(owes_flush=False),
+        log=SimpleNamespace(has_overdue_flush=False),
         position=lambda: Position(0, -1, 0),
     )
     return cast("Follower", follower)

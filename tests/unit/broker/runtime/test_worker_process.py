@@ -10,7 +10,7 @@ from headrace.broker.maintenance.log_cleaner import WORKER
 from headrace.broker.runtime.offload import ThreadOffload
 from headrace.broker.runtime.worker import WorkerEnded
 from headrace.broker.runtime.worker_process import WorkerProcess
-from headrace.storage.cleaning.job import CleaningFailed, decode_answer
+from headrace.storage.cleaning.job import CleaningFailed, decode_report
 
 
 def started() -> tuple[WorkerProcess, ThreadOffload]:
@@ -33,9 +33,9 @@ def test_an_invalid_job_gets_a_response_and_so_does_the_next_job() -> None:
         try:
             for line in (b"[1, 2]\n", b"x" * 1_000_000 + b"\n"):
                 await worker.send(line)
-                answer = decode_answer(await worker.receive())
+                answer = decode_report(await worker.receive())
                 assert isinstance(answer, CleaningFailed)
-                assert not answer.passing
+                assert not answer.is_transient
         finally:
             worker.close()
             offload.close()

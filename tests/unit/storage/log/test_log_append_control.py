@@ -19,7 +19,7 @@ RECORDS = [(b"k1", b"a"), (b"k2", b"b"), (b"k3", None)]
 
 
 def own(log: Log, *, epoch: int = 3, **options: int) -> tuple[int, int]:
-    first_offset, _ = log.append_own(
+    first_offset, _ = log.append_plain_records(
         plain_records(RECORDS), len(RECORDS), leader_epoch=epoch, now_ms=NOW_MS, **options
     )
     return first_offset, log.log_end_offset - 1

@@ -71,7 +71,7 @@ def test_a_partially_written_batch_is_truncated() -> None:
 
 
 def append_gently(log: Log, data: bytearray) -> None:
-    log.append(data, leader_epoch=0, now_ms=NOW_MS, origin=BatchOrigin.COORDINATOR, gently=True)
+    log.append(data, leader_epoch=0, now_ms=NOW_MS, origin=BatchOrigin.COORDINATOR, in_pieces=True)
 
 
 def test_a_gentle_write_is_made_in_pieces_and_all_or_nothing() -> None:
@@ -306,7 +306,7 @@ def test_a_flush_without_room_for_the_leader_epochs_is_refused_and_tried_again()
         with pytest.raises(DiskFull):
             log.flush()
     assert log.recovery_point == 0
-    assert log.owes_flush and log.flush_is_due(NOW_MS)
+    assert log.has_overdue_flush and log.flush_is_due(NOW_MS)
     assert values(log) == {0: b"x"}
     fs.capacity_bytes = None
     log.flush()

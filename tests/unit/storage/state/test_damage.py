@@ -235,7 +235,7 @@ def test_batches_before_the_damage_are_returned_first() -> None:
     checks = Checks()
     read = log.read(closed, max_bytes=10_000, checks=checks)
     assert len(read.data) == second
-    assert checks.cut  # nobody is to wait for more
+    assert checks.ended_early  # nobody is to wait for more
     with pytest.raises(RecordsDamaged):
         log.read(closed + 1, max_bytes=10_000)
 
@@ -245,7 +245,7 @@ def test_a_read_checks_at_most_the_allowed_number_of_batches() -> None:
     _, log = filled(MemoryFileSystem())
     checks = Checks(2)
     assert len(list(headers(log.read(0, max_bytes=10_000, checks=checks).data))) == 2
-    assert checks.cut
+    assert checks.ended_early
     assert checks.left == 0
     none = log.read(0, max_bytes=10_000, checks=checks, min_one_message=False)
     assert none.data == b""
@@ -579,7 +579,7 @@ def test_a_damaged_log_that_others_have_is_truncated_before_the_damage() -> None
     log.take_damaged_offline()
     with pytest.raises(LogCorrupt):
         append(log, batch(b"more"))
-    log.give_up_damaged()
+    log.truncate_damaged()
     assert not log.is_damaged
     assert log.log_end_offset == closed + 1
     assert served(log) == ({at: each for at, each in written.items() if at <= closed}, [])
@@ -598,7 +598,7 @@ def test_a_log_with_a_hole_is_truncated_before_it(which: int) -> None:
     _, log = open_log(fs, SMALL)
     log.load()
     assert log.is_damaged
-    log.give_up_damaged()
+    log.truncate_damaged()
     assert not log.is_damaged
     assert log.log_end_offset == gone
     assert append(log, batch(b"more")).first_offset == gone

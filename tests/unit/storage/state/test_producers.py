@@ -12,7 +12,7 @@ from headrace.storage.errors import (
 from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.producer_snapshot import CorruptSnapshot, decode, encode
-from headrace.storage.state.producers import BatchOrigin, BatchTrace, ProducerEntry
+from headrace.storage.state.producers import BatchMetadata, BatchOrigin, ProducerEntry
 from headrace.testing.memory_files import MemoryFileSystem
 from support.storage.memory_log import NOW_MS, append, batch, marker, open_log, values
 
@@ -178,7 +178,7 @@ def test_a_batch_with_a_producer_but_no_sequence_is_refused() -> None:
 
 def test_snapshots_round_trip_and_damage_is_detected() -> None:
     entries = [
-        ProducerEntry(1, 2, 3, NOW_MS, 44, [BatchTrace(9, 50, 4, NOW_MS)]),
+        ProducerEntry(1, 2, 3, NOW_MS, 44, [BatchMetadata(9, 50, 4, NOW_MS)]),
         ProducerEntry(2**40, 0, -1, -1, -1, []),
     ]
     data = encode(entries)

@@ -17,7 +17,7 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from headrace.records.plain_batch import seal_plain
+from headrace.records.plain_batch import seal_plain_batch
 from headrace.records.record import iter_records
 from support.groups.classic_groups import GROUP
 from support.groups.group_offsets import OffsetsDriver
@@ -69,7 +69,7 @@ def test_their_replay_is_that_of_their_records(partitions: tuple[int, ...]) -> N
         assert prepared is not None
         assert prepared.count == len(partitions)
         prepared.replay(FIRST_OFFSET)
-        batch = seal_plain(prepared.payload, prepared.count, driver.now_ms, FIRST_OFFSET)
+        batch = seal_plain_batch(prepared.payload, prepared.count, driver.now_ms, FIRST_OFFSET)
         for record in iter_records(batch, max_bytes=MAX_BYTES):
             change = FORMAT.decode(record.key, record.value)
             assert change is not None

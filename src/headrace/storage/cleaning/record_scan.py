@@ -24,7 +24,7 @@ _MAX_PLAIN_KEY = MAX_PLAIN_KEY_BYTES << 1
 _MAX_SHIFT = 63
 
 
-def note_keys(
+def map_keys(
     header: BatchHeader, data: bytes, pos: int, end: int, latest: dict[bytes, int]
 ) -> bool:
     """Notes the offset of each key in data[pos:end]; returns whether there is a tombstone."""
