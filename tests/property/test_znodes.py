@@ -18,7 +18,7 @@ from headrace.cluster.records import (
     ConfigChanged,
     ControllerElected,
     FeatureSet,
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -28,8 +28,9 @@ from headrace.cluster.records import (
 )
 from headrace.cluster.resources import ConfigResource, ResourceType, topic_resource
 from headrace.cluster.store import Elected
-from headrace.cluster.stores import znodes
-from headrace.cluster.stores.znode_writer import Writer, pack
+from headrace.cluster.stores import znode_paths, znodes
+from headrace.cluster.stores.write_packing import pack_steps
+from headrace.cluster.stores.znode_writer import ZnodeWriter
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.testing.simulated_znodes import ZnodeTree
 from support.brokers.znode_tables import new_tree, read_tree
@@ -73,9 +74,9 @@ TEXTS = st.text(max_size=5)
 def configs(topics: list[str]) -> st.SearchStrategy[ConfigResource]:
     others = st.builds(
         ConfigResource,
-        st.sampled_from([t for t in znodes.CONFIG_TYPES if t is not ResourceType.TOPIC]),
+        st.sampled_from([t for t in znode_paths.CONFIG_TYPES if t is not ResourceType.TOPIC]),
         st.one_of(st.sampled_from(["", "1", ".", "..", "a/b", "<x>"]), TEXTS),
-    ).filter(lambda resource: resource.name != znodes.DEFAULT_ENTITY)
+    ).filter(lambda resource: resource.name != znode_paths.DEFAULT_ENTITY)
     return st.one_of(others, st.sampled_from(topics).map(topic_resource)) if topics else others
 
 
@@ -106,7 +107,7 @@ def record_for(draw: st.DrawFn, image: MetadataImage) -> MetadataRecord | None:
         ClusterNamed: st.just(ClusterNamed(image.cluster_id or "c-1")),
         ControllerElected: st.just(ControllerElected(1, 7)),
         BrokerRegistered: st.builds(BrokerRegistered, BROKERS),
-        LeaderReturned: st.builds(LeaderReturned, st.integers(0, 9)),
+        LeaderRestarted: st.builds(LeaderRestarted, st.integers(0, 9)),
         FeatureSet: st.builds(FeatureSet, st.sampled_from(["f", "g"]), st.integers(0, 3)),
         ProducerIdsReserved: st.builds(ProducerIdsReserved, st.integers(0, 2**63 - 1)),
     }
@@ -161,8 +162,8 @@ def test_znodes_hold_the_image_and_every_prefix_of_writes_is_valid(
     image = MetadataImage()
     stored = read_tree(tree)
     for batch in found:
-        plan = Writer(stored, ELECTED).plan(batch)
-        for write in pack(plan, write_ops=write_ops, write_bytes=write_bytes):
+        plan = ZnodeWriter(stored, ELECTED).plan(batch)
+        for write in pack_steps(plan, write_ops=write_ops, write_bytes=write_bytes):
             tree.write(write, session_id=0)
             check_valid(tree, image)
         image = image.apply(batch)
@@ -182,7 +183,9 @@ def test_a_new_controller_continues_from_any_interrupted_write(
         # Some records do not apply after the interruption; a controller would decide again.
         before = read_tree(tree).image()
         records = fitting(before, batch)
-        writes = pack(Writer(read_tree(tree), ELECTED).plan(records), write_ops=write_ops)
+        writes = pack_steps(
+            ZnodeWriter(read_tree(tree), ELECTED).plan(records), write_ops=write_ops
+        )
         for write in writes[: data.draw(st.integers(0, len(writes)))]:
             tree.write(write, session_id=0)
             check_valid(tree, before)
@@ -192,10 +195,10 @@ def test_a_new_controller_continues_from_any_interrupted_write(
         TopicDeleted(topic.topic_id) for topic in stored.image().topics.values()
     ]
     last.append(TopicCreated(name, b"n" * 16, (Partition((1,), (1,), 1),)))
-    for write in pack(Writer(stored, ELECTED).plan(last), write_ops=write_ops):
+    for write in pack_steps(ZnodeWriter(stored, ELECTED).plan(last), write_ops=write_ops):
         tree.write(write, session_id=0)
     assert set(read_tree(tree).image().topics) == {name}
-    assert tree.nodes[znodes.TOPICS].children == {name}  # and no leftovers remain
+    assert tree.nodes[znode_paths.TOPICS].children == {name}  # and no leftovers remain
 
 
 def fitting(image: MetadataImage, batch: list[MetadataRecord]) -> list[MetadataRecord]:

@@ -19,7 +19,7 @@ from headrace.cluster.records import (
     ConfigChanged,
     ControllerElected,
     FeatureSet,
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -130,7 +130,7 @@ class _Delta:
                 self._put_topic(topic._replace(partitions=topic.partitions + partitions))
             case PartitionChanged():
                 self._change_partition(record)
-            case LeaderReturned(broker_id):
+            case LeaderRestarted(broker_id):
                 self._bump_leader_epochs(broker_id)
             case TopicDeleted(topic_id):
                 self._delete_topic(topic_id)

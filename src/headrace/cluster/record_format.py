@@ -17,7 +17,7 @@ from headrace.cluster.records import (
     ConfigChanged,
     ControllerElected,
     FeatureSet,
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -271,10 +271,10 @@ _CODECS: Final = (
     ),
     _RecordCodec(
         9,
-        LeaderReturned,
+        LeaderRestarted,
         _Named,
         lambda r: _Named(number=r.broker_id),
-        _unpack_number(LeaderReturned),
+        _unpack_number(LeaderRestarted),
     ),
     _RecordCodec(
         10,

@@ -73,7 +73,7 @@ class PartitionChanged:
     partition: Partition
 
 
-class LeaderReturned(NamedTuple):
+class LeaderRestarted(NamedTuple):
     """A leader's process restarted: each partition that it leads enters a new leader epoch.
 
     One record covers thousands of partitions, so a restart costs one SQL statement.
@@ -123,7 +123,7 @@ MetadataRecord = (
     | TopicCreated
     | PartitionsAdded
     | PartitionChanged
-    | LeaderReturned
+    | LeaderRestarted
     | TopicDeleted
     | ConfigChanged
     | FeatureSet

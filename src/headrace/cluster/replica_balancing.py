@@ -33,17 +33,17 @@ def balance(placed: Placement, racks: Mapping[int, str | None]) -> dict[PlacedPa
     total = dict.fromkeys(racks, 0)
     leads = dict(total)
     planned: dict[PlacedPartition, Replicas] = {}
-    for topic, partitions in _by_topic(placed).items():
-        spread = _Spread({each: placed[each] for each in partitions}, racks)
-        spread.replace_unwanted(_shares(spread.size, total, spread.counts()))
-        spread.even_out(_shares(spread.size, total, spread.counts()))
-        spread.even_leaders(_shares(len(partitions), leads, spread.leaders()))
-        for broker, count in spread.counts().items():
+    for topic, partitions in _group_by_topic(placed).items():
+        placement = _TopicPlacement({each: placed[each] for each in partitions}, racks)
+        placement.replace_other_brokers(_target_counts(placement.size, total, placement.counts()))
+        placement.even_out_replicas(_target_counts(placement.size, total, placement.counts()))
+        placement.even_out_leaders(_target_counts(len(partitions), leads, placement.leaders()))
+        for broker, count in placement.counts().items():
             total[broker] += count
-        for broker, count in spread.leaders().items():
+        for broker, count in placement.leaders().items():
             leads[broker] += count
-        planned.update(spread.replicas)
-        assert all(each.topic == topic for each in spread.replicas)
+        planned.update(placement.replicas)
+        assert all(each.topic == topic for each in placement.replicas)
     return {each: planned[each] for each in placed}
 
 
@@ -63,14 +63,14 @@ def _check_broker_count(placed: Placement, racks: Mapping[int, str | None]) -> N
             )
 
 
-def _by_topic(placed: Iterable[PlacedPartition]) -> dict[str, list[PlacedPartition]]:
+def _group_by_topic(placed: Iterable[PlacedPartition]) -> dict[str, list[PlacedPartition]]:
     topics: dict[str, list[PlacedPartition]] = {}
     for each in placed:
         topics.setdefault(each.topic, []).append(each)
     return topics
 
 
-def _shares(size: int, loads: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
+def _target_counts(size: int, loads: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
     """How many of `size` items each broker should have.
 
     The remainder goes to the brokers with the least load, and among those to the brokers that have
@@ -81,7 +81,7 @@ def _shares(size: int, loads: Mapping[int, int], now: Mapping[int, int]) -> dict
     return {broker: each + (place < extra) for place, broker in enumerate(order)}
 
 
-class _Spread:
+class _TopicPlacement:
     """The replicas of one topic while they are being moved."""
 
     def __init__(
@@ -99,7 +99,7 @@ class _Spread:
         first = Counter(replicas[0] for replicas in self.replicas.values() if replicas)
         return {broker: first[broker] for broker in self._racks}
 
-    def replace_unwanted(self, shares: Mapping[int, int]) -> None:
+    def replace_other_brokers(self, shares: Mapping[int, int]) -> None:
         """Moves every replica off the brokers that are not targets."""
         counts = self.counts()
         for each, replicas in self.replicas.items():
@@ -108,15 +108,17 @@ class _Spread:
                 coming = max(
                     candidates,
                     key=lambda broker: (
-                        self._count_racks(_swapped(self.replicas[each], leaving, broker)),
+                        self._count_racks(
+                            _with_replica_replaced(self.replicas[each], leaving, broker)
+                        ),
                         shares[broker] - counts[broker],
                         -broker,
                     ),
                 )
-                self.replicas[each] = _swapped(self.replicas[each], leaving, coming)
+                self.replicas[each] = _with_replica_replaced(self.replicas[each], leaving, coming)
                 counts[coming] += 1
 
-    def even_out(self, shares: Mapping[int, int]) -> None:
+    def even_out_replicas(self, shares: Mapping[int, int]) -> None:
         """Moves replicas from brokers above their share to brokers below it."""
         counts = self.counts()
         for each in self.replicas:
@@ -125,7 +127,9 @@ class _Spread:
                     continue
                 coming = self._receiving_broker(each, leaving, shares, counts)
                 if coming is not None:
-                    self.replicas[each] = _swapped(self.replicas[each], leaving, coming)
+                    self.replicas[each] = _with_replica_replaced(
+                        self.replicas[each], leaving, coming
+                    )
                     counts[leaving] -= 1
                     counts[coming] += 1
 
@@ -142,12 +146,12 @@ class _Spread:
         for broker in self._racks:
             if broker in replicas or counts[broker] >= shares[broker]:
                 continue
-            after = self._count_racks(_swapped(replicas, leaving, broker))
+            after = self._count_racks(_with_replica_replaced(replicas, leaving, broker))
             if after >= racks:
                 best = max(best or (-1, 0, 0), (after, shares[broker] - counts[broker], -broker))
         return None if best is None else -best[2]
 
-    def even_leaders(self, shares: Mapping[int, int]) -> None:
+    def even_out_leaders(self, shares: Mapping[int, int]) -> None:
         """Reorders replicas: brokers with too many leaders hand over, through others if needed."""
         leads = self.leaders()
         while True:
@@ -167,17 +171,17 @@ class _Spread:
         led: dict[int, list[PlacedPartition]] = {broker: [] for broker in self._racks}
         for each, replicas in self.replicas.items():
             led[replicas[0]].append(each)
-        came: dict[int, tuple[PlacedPartition, int] | None] = {
+        reached_from: dict[int, tuple[PlacedPartition, int] | None] = {
             broker: None for broker in self._racks if leads[broker] > shares[broker]
         }
-        queue = list(came)
+        queue = list(reached_from)
         for broker in queue:
             if leads[broker] < shares[broker]:
-                return _chain_to(came, broker)
+                return _handovers_to(reached_from, broker)
             for each in led[broker]:
                 for follower in self.replicas[each][1:]:
-                    if follower not in came:
-                        came[follower] = (each, broker)
+                    if follower not in reached_from:
+                        reached_from[follower] = (each, broker)
                         queue.append(follower)
         return None
 
@@ -186,17 +190,17 @@ class _Spread:
         return len({self._racks[broker] for broker in replicas if broker in self._racks})
 
 
-def _swapped(replicas: Replicas, leaving: int, coming: int) -> Replicas:
+def _with_replica_replaced(replicas: Replicas, leaving: int, coming: int) -> Replicas:
     return tuple(coming if broker == leaving else broker for broker in replicas)
 
 
-def _chain_to(
-    came: Mapping[int, tuple[PlacedPartition, int] | None], end: int
+def _handovers_to(
+    reached_from: Mapping[int, tuple[PlacedPartition, int] | None], end: int
 ) -> list[tuple[PlacedPartition, int]]:
     """The hand-overs that lead to `end`, the last one first."""
     path = []
     at = end
-    while (step := came[at]) is not None:
+    while (step := reached_from[at]) is not None:
         each, before = step
         path.append((each, at))
         at = before

@@ -107,6 +107,14 @@ class Elected(NamedTuple):
     fence: int
 
 
+def fenced_error(elected: Elected) -> Fenced:
+    """The error for a controller whose term has ended."""
+    return Fenced(
+        f"broker {elected.controller_id} is no longer the controller (epoch "
+        f"{elected.controller_epoch}): another broker was elected"
+    )
+
+
 class ClusterStore(Protocol):
     """The store of a cluster, as one broker sees it. One object for each process.
 

@@ -8,7 +8,7 @@ from headrace.cluster.records import (
     BrokerFenced,
     BrokerRegistered,
     BrokerUnregistered,
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     ProducerIdsReserved,
 )
@@ -64,7 +64,7 @@ def register_broker(
     broker = BrokerRegistration(broker_id, epoch, tuple(endpoints), rack, incarnation_id)
     records: list[MetadataRecord] = [BrokerRegistered(broker)]
     if before is not None and before.fenced and not clean_restart:
-        records.append(LeaderReturned(broker_id))
+        records.append(LeaderRestarted(broker_id))
     return ControllerResult(tuple(records), [RegistrationResult(epoch)])
 
 

@@ -6,7 +6,6 @@ and then answers with the results. It finishes one operation before it starts th
 result is valid only for the image it was decided on.
 """
 
-import base64
 from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from headrace.controller.topic_changes import (
     TopicRef,
 )
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.types import encode_uuid
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
@@ -159,7 +159,7 @@ class Decisions:
         return check
 
     def _random_cluster_id(self) -> str:
-        return base64.urlsafe_b64encode(self._rng.randbytes(16)).rstrip(b"=").decode()
+        return encode_uuid(self._rng.randbytes(16))
 
 
 def _without_records(result: ControllerResult[ResultT]) -> ControllerResult[ResultT]:

@@ -4,6 +4,7 @@ For a type checker each name is the plain Python type. At run time it has a `Wir
 compiler reads the encoding. Arrays are `list[X]`, nullable ones `list[X] | None`.
 """
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated, Final, NamedTuple
 
 Buffer = bytes | bytearray | memoryview
@@ -40,3 +41,13 @@ nullable_bytes = Annotated[bytes | None, Wire("bytes", nullable=True)]
 record_set = Annotated[Buffer, Wire("records")]
 """Record batches: read as a view of the caller's buffer and written without a copy."""
 nullable_record_set = Annotated[Buffer | None, Wire("records", nullable=True)]
+
+
+def encode_uuid(uuid: bytes) -> str:
+    """A UUID as Kafka writes it: URL-safe base64 without padding."""
+    return urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> bytes:
+    """The bytes of `encode_uuid`'s text; raises `ValueError` if it is not base64."""
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -16,7 +16,7 @@ from headrace.broker.fetch.fetch_session import FetchSession
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.broker.network.dispatch import HANDLERS, Context, encode
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
-from headrace.protocol.error_answers import error_answer, has_place_for
+from headrace.protocol.error_responses import can_carry_error, error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.header import read_request_header
 from headrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -128,7 +128,7 @@ class Trouble:
     ) -> Fault:
         """Answers the next `times` requests with `error`, without carrying them out."""
         key, code = _api(api), _code(error)
-        if not has_place_for(APIS[key]):
+        if not can_carry_error(APIS[key]):
             msg = f"{APIS[key].name} has no error code"
             raise ValueError(msg)
         return self._add(key, times, client_id, lambda request: _fail(request, code))
@@ -262,7 +262,7 @@ def _fail(request: _Request, code: ErrorCode) -> Sent | _Missed:
         return _fail_metadata(request, body, code)
     if isinstance(body, FetchRequest):
         _name_partitions(request.node, body, request.version)
-    answer = error_answer(request.spec, body, request.version, code, MESSAGE)
+    answer = error_response(request.spec, body, request.version, code, MESSAGE)
     return _MISSED if answer is None else request.answer(answer)
 
 

@@ -9,7 +9,7 @@ from headrace.cluster.records import (
     BrokerUnregistered,
     ConfigChanged,
     FeatureSet,
-    LeaderReturned,
+    LeaderRestarted,
     PartitionChanged,
     PartitionsAdded,
     TopicCreated,
@@ -78,7 +78,7 @@ def test_partitions_grow_and_change() -> None:
 
 def test_a_returned_leader_gets_a_new_epoch_only_where_it_leads() -> None:
     other = ONE._replace(leader=2)
-    image = MetadataImage().apply([TopicCreated("t", A, (ONE, other, ONE)), LeaderReturned(1)])
+    image = MetadataImage().apply([TopicCreated("t", A, (ONE, other, ONE)), LeaderRestarted(1)])
     first, second, third = image.topics["t"].partitions
     assert (first.leader_epoch, first.partition_epoch) == (1, 1)
     assert second is other

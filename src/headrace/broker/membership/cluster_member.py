@@ -36,8 +36,8 @@ from headrace.protocol.messages.leave_cluster import (
     LeaveClusterResponse,
     RemainingPartition,
 )
+from headrace.protocol.types import encode_uuid
 from headrace.storage.errors import StorageError
-from headrace.storage.state.partition_metadata import encode_topic_id
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class ClusterMember:
         try:
             # A directory of a cluster never joins a new one: its logs would be unknown there and be
             # deleted.
-            proposed = encode_topic_id(broker.random.randbytes(16))
+            proposed = encode_uuid(broker.random.randbytes(16))
             cluster_id = await self._store.cluster_id(proposed)
             # Before this broker registers: an election counts as a version and would hide missing
             # ones.

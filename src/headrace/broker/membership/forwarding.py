@@ -19,7 +19,7 @@ from headrace.controller.errors import NotController
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 from headrace.protocol.api import ApiKey, ApiSpec
-from headrace.protocol.error_answers import error_answer
+from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -185,7 +185,7 @@ async def _settled(reply: Reply) -> Answer:
 def _refusal(
     spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None
 ) -> Struct:
-    return error_answer(spec, request, version, code, message) or spec.response()
+    return error_response(spec, request, version, code, message) or spec.response()
 
 
 def _is_refused(answer: Struct) -> bool:

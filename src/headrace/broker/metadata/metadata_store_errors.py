@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply
 from headrace.cluster.store import StoreError
 from headrace.protocol.api import ApiSpec
-from headrace.protocol.error_answers import error_answer
+from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.struct import Struct
 
@@ -40,4 +40,4 @@ async def _await_reply(
             extra={"api": spec.name, "error": str(error)},
         )
         code = ErrorCode.KAFKA_STORAGE_ERROR
-        return error_answer(spec, request, version, code, str(error)) or spec.response()
+        return error_response(spec, request, version, code, str(error)) or spec.response()

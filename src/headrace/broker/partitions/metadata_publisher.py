@@ -15,7 +15,7 @@ from headrace.broker.partitions.stray_partitions import make_stray
 from headrace.cluster.image import MetadataImage, Partition, Topic
 from headrace.cluster.records import (
     ConfigChanged,
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -77,7 +77,7 @@ class MetadataPublisher:
                     self._delete_topic(topic_id, keep_files=inferred)
                     if inferred:  # syncs its files, which may be many
                         await asyncio.sleep(0)
-                case LeaderReturned():
+                case LeaderRestarted():
                     self._assign_all_roles(image)
                 case ConfigChanged(resource) if resource.type is ResourceType.TOPIC:
                     reconfigured.add(resource.name)

@@ -1,6 +1,5 @@
 """`headrace topic`: create, list, describe and alter topics, add partitions."""
 
-from base64 import urlsafe_b64encode
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
@@ -39,7 +38,7 @@ from headrace.client.topics import (
     list_topics,
 )
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.types import ZERO_UUID
+from headrace.protocol.types import ZERO_UUID, encode_uuid
 
 app = typer.Typer(help="Topics: create, describe, change, delete.", no_args_is_help=True)
 
@@ -169,7 +168,7 @@ def topic_id_text(topic: TopicInfo) -> str | None:
     """The id as Kafka prints it; None from brokers without topic ids."""
     if topic.topic_id == ZERO_UUID:
         return None
-    return urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+    return encode_uuid(topic.topic_id)
 
 
 @command(app, "describe")

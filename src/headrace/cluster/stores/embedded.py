@@ -12,12 +12,12 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.store import (
     Elected,
-    Fenced,
     MetadataStore,
     Registration,
     RegistrationRefused,
     SessionExpired,
     StoreError,
+    fenced_error,
 )
 from headrace.cluster.topology import BrokerRegistration
 
@@ -250,10 +250,7 @@ class EmbeddedStore:
         self._check_open()
         cluster = self._cluster
         if cluster.controller is not self or cluster.controller_epoch != elected.fence:
-            raise Fenced(
-                f"broker {elected.controller_id} is no longer the controller (epoch "
-                f"{elected.controller_epoch}): another broker was elected"
-            )
+            raise fenced_error(elected)
 
     def _end_session(self) -> bool:
         """Drops the registration and the controller role; True if there was a registration."""

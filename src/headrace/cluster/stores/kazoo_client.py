@@ -37,12 +37,12 @@ from headrace.cluster.stores.kazoo_credentials import auth_data, sasl_options
 from headrace.cluster.stores.kazoo_multi_read import MultiRead
 from headrace.cluster.stores.kazoo_threads import (
     Handler,
-    KazooAnswer,
+    KazooResult,
     WatchOnce,
     call_on,
     close_client,
 )
-from headrace.cluster.stores.znodes import SENSITIVE_PATHS
+from headrace.cluster.stores.znode_paths import SENSITIVE_PATHS
 from headrace.cluster.stores.zookeeper_client import (
     CheckVersion,
     ConnectionSuspended,
@@ -263,8 +263,8 @@ class KazooZooKeeper:
         return [znode for answer in answers for znode in answer]
 
     async def _read_batch(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        def send(kazoo: Kazoo) -> KazooAnswer:
-            answer: KazooAnswer = kazoo.handler.async_result()
+        def send(kazoo: Kazoo) -> KazooResult:
+            answer: KazooResult = kazoo.handler.async_result()
             prefix = kazoo.chroot
             kazoo._call(MultiRead([prefix + path for path in paths]), answer)
             return answer
@@ -273,11 +273,11 @@ class KazooZooKeeper:
         return found
 
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
-        def send(kazoo: Kazoo) -> KazooAnswer:
+        def send(kazoo: Kazoo) -> KazooResult:
             transaction = kazoo.transaction()
             for op in ops:
                 self._add_op(transaction, op)
-            answer: KazooAnswer = transaction.commit_async()
+            answer: KazooResult = transaction.commit_async()
             return answer
 
         results = await self._request(send)
@@ -320,7 +320,7 @@ class KazooZooKeeper:
             return list(CREATOR_ALL_ACL)
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
-    async def _request(self, send: Callable[[Kazoo], KazooAnswer]) -> Any:  # noqa: ANN401 - kazoo has no types
+    async def _request(self, send: Callable[[Kazoo], KazooResult]) -> Any:  # noqa: ANN401 - kazoo has no types
         kazoo, in_flight = self._kazoo, self._in_flight
         if kazoo is None or in_flight is None:
             raise ConnectionSuspended(f"the connection to ZooKeeper at {self.servers} is closed")

@@ -19,10 +19,10 @@ class WatchOnce:
     """A watch that runs once, though both kazoo's threads and the event loop may call it."""
 
     def __init__(
-        self, watch: Watch, among: set["WatchOnce"], loop: asyncio.AbstractEventLoop
+        self, watch: Watch, pending: set["WatchOnce"], loop: asyncio.AbstractEventLoop
     ) -> None:
         self._watch: Watch | None = watch
-        self._among = among
+        self._pending = pending
         self._loop = loop
 
     def __call__(self, event: object = None) -> None:
@@ -30,12 +30,12 @@ class WatchOnce:
 
     def _fire(self) -> None:
         watch, self._watch = self._watch, None
-        self._among.discard(self)
+        self._pending.discard(self)
         if watch is not None:
             watch()
 
 
-class KazooAnswer:
+class KazooResult:
     """kazoo's `AsyncResult` without threads: the response goes to a future of the event loop."""
 
     __slots__ = ("_loop", "future")
@@ -60,7 +60,7 @@ class KazooAnswer:
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and sockets, with `KazooAnswer`, own TLS and bounded connection waits."""
+    """kazoo's threads and sockets, with `KazooResult`, own TLS and bounded connection waits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: ZooKeeperSettings) -> None:
         super().__init__()
@@ -70,8 +70,8 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._connect_s = min(_LONGEST_CONNECT_S, settings.session_timeout_s / (hosts + 1))
         self.trouble = ""
 
-    def async_result(self) -> KazooAnswer:
-        return KazooAnswer(self._loop)
+    def async_result(self) -> KazooResult:
+        return KazooResult(self._loop)
 
     def create_connection(
         self, address: tuple[str, int], hostname: str | None = None, **_: object

@@ -23,7 +23,7 @@ from headrace.cluster.records import (
     ConfigChanged,
     ControllerElected,
     FeatureSet,
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -271,7 +271,7 @@ class SqliteStore:
                 self._change_partition(self._topic_row(topic_id), index, partition)
             case TopicDeleted(topic_id):
                 self._delete_topic(topic_id)
-            case LeaderReturned(broker_id):
+            case LeaderRestarted(broker_id):
                 self._db.execute(
                     "UPDATE partition SET leader_epoch = leader_epoch + 1,"
                     " partition_epoch = partition_epoch + 1 WHERE leader = ?",

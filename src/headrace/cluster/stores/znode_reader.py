@@ -1,7 +1,7 @@
 """Builds an image from znodes: which znodes to read, and what they mean together. Pure.
 
-`reading()` is a generator: it yields the next znodes to read and is sent their contents, so that
-the same code reads a real ensemble and a test's table.
+`read_metadata()` is a generator: it yields the next znodes to read and is sent their contents, so
+that the same code reads a real ensemble and a test's table.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -9,19 +9,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.cluster.image import ImageError, MetadataImage
-from headrace.cluster.records import (
-    BrokerRegistered,
-    ClusterNamed,
-    ConfigChanged,
-    ControllerElected,
-    FeatureSet,
-    MetadataRecord,
-    ProducerIdsReserved,
-    TopicCreated,
-)
+from headrace.cluster.records import MetadataRecord, TopicCreated
 from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.snapshot import build_records
 from headrace.cluster.store import CorruptStore
-from headrace.cluster.stores import znodes
+from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 
 EPOCH_SHIFT = 32
@@ -35,21 +27,21 @@ class Znode(NamedTuple):
     version: int
 
 
-class Ask(NamedTuple):
+class ZnodeRead(NamedTuple):
     """The next read: the contents of znodes, or the names of their children."""
 
     znodes: Sequence[str] = ()
     children: Sequence[str] = ()
 
 
-class ZnodeAnswer(NamedTuple):
-    """The result of an `Ask`, in its order; None for a znode that does not exist."""
+class ZnodeReadResult(NamedTuple):
+    """The result of an `ZnodeRead`, in its order; None for a znode that does not exist."""
 
     znodes: Sequence[Znode | None] = ()
     children: Sequence[Sequence[str] | None] = ()
 
 
-Reading = Generator[Ask, ZnodeAnswer, "Stored"]
+MetadataRead = Generator[ZnodeRead, ZnodeReadResult, "StoredMetadata"]
 
 
 @dataclass(slots=True)
@@ -59,29 +51,29 @@ class StoredTopic:
     name: str
     topic_id: bytes
     partitions: list[Partition]
-    bare: set[int] = field(default_factory=set)
+    without_state: set[int] = field(default_factory=set)
     """Partitions that have a znode but no state in it."""
-    rooted: bool = True
+    has_partitions_znode: bool = True
     """Whether the parent of the partitions' znodes exists."""
 
 
-class UnreadableZnodes(NamedTuple):
+class LeftoverZnodes(NamedTuple):
     """The znodes left below a deleted topic: partitions with a state, and those without."""
 
     topic_id: bytes
-    stated: tuple[int, ...]
-    bare: tuple[int, ...]
-    rooted: bool
+    with_state: tuple[int, ...]
+    without_state: tuple[int, ...]
+    has_partitions_znode: bool
 
 
-def version_of(controller_epoch: int, commits: znodes.Commits) -> int:
+def metadata_version(controller_epoch: int, commits: znodes.Commits) -> int:
     """The version of the stored metadata. It grows with every election and every write."""
     writes = commits.commits if commits.controller_epoch == controller_epoch else 0
     return (controller_epoch << EPOCH_SHIFT) + writes
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredMetadata:
     """Everything that is stored, as the writer needs it to plan changes."""
 
     cluster_id: str = ""
@@ -98,7 +90,7 @@ class Stored:
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
     """Names under /admin/delete_topics."""
-    leftovers: dict[str, UnreadableZnodes] = field(default_factory=dict)
+    leftovers: dict[str, LeftoverZnodes] = field(default_factory=dict)
 
     def image(self) -> MetadataImage:
         """The image, at a version above every one that any controller published."""
@@ -109,29 +101,26 @@ class Stored:
         return image.at_version(self.version())
 
     def version(self) -> int:
-        return version_of(self.controller_epoch, self.commits)
+        return metadata_version(self.controller_epoch, self.commits)
 
     def _records(self) -> Iterator[MetadataRecord]:
-        yield ClusterNamed(self.cluster_id)
-        yield ControllerElected(self.controller_id, self.controller_epoch)
-        yield ProducerIdsReserved(self.next_producer_id)
-        for name, level in self.features.items():
-            yield FeatureSet(name, level)
-        for broker in self.brokers.values():
-            yield BrokerRegistered(broker)
-        for topic in self.topics.values():
-            yield TopicCreated(topic.name, topic.topic_id, tuple(topic.partitions))
-        topics = {topic.name for topic in self.topics.values()}
-        for resource, config in self.configs.items():
-            if resource.type is ResourceType.TOPIC and resource.name not in topics:
-                continue  # left by another program; a new topic of this name replaces it
-            for name, value in config.items():
-                yield ConfigChanged(resource, name, value)
+        topics = [
+            TopicCreated(topic.name, topic.topic_id, tuple(topic.partitions))
+            for topic in self.topics.values()
+        ]
+        names = {topic.name for topic in topics}
+        configs = {
+            resource: config
+            for resource, config in self.configs.items()
+            # Other configurations were left by another program; a new topic replaces them.
+            if resource.type is not ResourceType.TOPIC or resource.name in names
+        }
+        return build_records(self, topics, configs)
 
 
-def reading() -> Reading:
+def read_metadata() -> MetadataRead:
     """Reads everything that controllers write, and returns it decoded."""
-    stored = Stored()
+    stored = StoredMetadata()
     yield from _read_singletons(stored)
     yield from _read_brokers(stored)
     yield from _read_topics(stored)
@@ -139,16 +128,16 @@ def reading() -> Reading:
     return stored
 
 
-def _read_singletons(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
+def _read_singletons(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
     paths = (
-        znodes.CLUSTER_ID,
-        znodes.CONTROLLER,
-        znodes.CONTROLLER_EPOCH,
-        znodes.COMMITS,
-        znodes.PRODUCER_IDS,
-        znodes.FEATURES,
+        znode_paths.CLUSTER_ID,
+        znode_paths.CONTROLLER,
+        znode_paths.CONTROLLER_EPOCH,
+        znode_paths.COMMITS,
+        znode_paths.PRODUCER_IDS,
+        znode_paths.FEATURES,
     )
-    answer = yield Ask(paths)
+    answer = yield ZnodeRead(paths)
     cluster, controller, epoch, commits, producer_ids, features = answer.znodes
     if cluster:
         stored.cluster_id = znodes.read_cluster_id(cluster.data)
@@ -167,20 +156,20 @@ def _read_singletons(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
         stored.features = znodes.read_features(features.data)
 
 
-def _read_brokers(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
-    answer = yield Ask(children=(znodes.RECORDED_BROKERS, znodes.DELETE_TOPICS))
+def _read_brokers(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+    answer = yield ZnodeRead(children=(znode_paths.RECORDED_BROKERS, znode_paths.DELETE_TOPICS))
     ids = sorted(int(child) for child in answer.children[0] or ())
     stored.deleting.update(answer.children[1] or ())
-    answer = yield Ask([znodes.recorded_broker_path(id_) for id_ in ids])
+    answer = yield ZnodeRead([znode_paths.recorded_broker_path(id_) for id_ in ids])
     for id_, znode in zip(ids, answer.znodes, strict=True):
         if znode:
             stored.brokers[id_] = znodes.read_recorded_broker(id_, znode.data)
 
 
-def _read_topics(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
-    answer = yield Ask(children=(znodes.TOPICS,))
+def _read_topics(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+    answer = yield ZnodeRead(children=(znode_paths.TOPICS,))
     names = sorted(answer.children[0] or ())
-    answer = yield Ask([znodes.topic_path(name) for name in names])
+    answer = yield ZnodeRead([znode_paths.topic_path(name) for name in names])
     documents: dict[str, znodes.TopicDocument] = {}
     for name, znode in zip(names, answer.znodes, strict=True):
         if znode:
@@ -193,13 +182,15 @@ def _read_topics(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
 
 
 def _read_states(
-    stored: Stored, documents: Mapping[str, znodes.TopicDocument]
-) -> Generator[Ask, ZnodeAnswer, None]:
+    stored: StoredMetadata, documents: Mapping[str, znodes.TopicDocument]
+) -> Generator[ZnodeRead, ZnodeReadResult, None]:
     paths: list[str] = []
     for name, document in documents.items():
         _check_indexes(name, document.assignments)
-        paths.extend(znodes.state_path(name, index) for index in range(len(document.assignments)))
-    answer = yield Ask(paths)
+        paths.extend(
+            znode_paths.state_path(name, index) for index in range(len(document.assignments))
+        )
+    answer = yield ZnodeRead(paths)
     states = iter(zip(paths, answer.znodes, strict=True))
     # Thousands of partitions in the same state share one object.
     seen: dict[Partition, Partition] = {}
@@ -220,11 +211,13 @@ def _read_states(
 def _check_indexes(name: str, indexes: Iterable[int]) -> None:
     found = sorted(indexes)
     if not found or found != list(range(len(found))):
-        path = znodes.topic_path(name)
+        path = znode_paths.topic_path(name)
         raise CorruptStore(f"ZooKeeper: {path} lacks partitions: it has {found[:10]}")
 
 
-def _read_partitions_without_state(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
+def _read_partitions_without_state(
+    stored: StoredMetadata,
+) -> Generator[ZnodeRead, ZnodeReadResult, None]:
     """Finds which znodes above a missing state exist: Kafka writes them one by one."""
     gaps = [
         topic
@@ -233,10 +226,10 @@ def _read_partitions_without_state(stored: Stored) -> Generator[Ask, ZnodeAnswer
     ]
     if not gaps:
         return
-    answer = yield Ask(children=[znodes.partitions_path(topic.name) for topic in gaps])
+    answer = yield ZnodeRead(children=[znode_paths.partitions_path(topic.name) for topic in gaps])
     for topic, children in zip(gaps, answer.children, strict=True):
-        topic.rooted = children is not None
-        topic.bare = {
+        topic.has_partitions_znode = children is not None
+        topic.without_state = {
             index
             for index in map(int, children or ())
             if index < len(topic.partitions)
@@ -245,32 +238,32 @@ def _read_partitions_without_state(stored: Stored) -> Generator[Ask, ZnodeAnswer
 
 
 def _read_deleted_topics(
-    stored: Stored, documents: Mapping[str, znodes.TopicDocument]
-) -> Generator[Ask, ZnodeAnswer, None]:
+    stored: StoredMetadata, documents: Mapping[str, znodes.TopicDocument]
+) -> Generator[ZnodeRead, ZnodeReadResult, None]:
     for name, document in sorted(documents.items()):
-        answer = yield Ask(children=(znodes.partitions_path(name),))
+        answer = yield ZnodeRead(children=(znode_paths.partitions_path(name),))
         children = answer.children[0]
         indexes = sorted(map(int, children or ()))
-        answer = yield Ask([znodes.state_path(name, index) for index in indexes])
+        answer = yield ZnodeRead([znode_paths.state_path(name, index) for index in indexes])
         states = list(zip(indexes, answer.znodes, strict=True))
-        stated = tuple(index for index, state in states if state is not None)
-        bare = tuple(index for index, state in states if state is None)
-        stored.leftovers[name] = UnreadableZnodes(
-            document.topic_id, stated, bare, children is not None
+        with_state = tuple(index for index, state in states if state is not None)
+        without_state = tuple(index for index, state in states if state is None)
+        stored.leftovers[name] = LeftoverZnodes(
+            document.topic_id, with_state, without_state, children is not None
         )
 
 
-def _read_configs(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
-    types = list(znodes.CONFIG_TYPES)
-    answer = yield Ask(children=[znodes.CONFIG_TYPES[type_] for type_ in types])
+def _read_configs(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+    types = list(znode_paths.CONFIG_TYPES)
+    answer = yield ZnodeRead(children=[znode_paths.CONFIG_TYPES[type_] for type_ in types])
     found: list[tuple[ResourceType, str]] = [
         (type_, child)
         for type_, children in zip(types, answer.children, strict=True)
         for child in sorted(children or ())
     ]
-    paths = [f"{znodes.CONFIG_TYPES[type_]}/{child}" for type_, child in found]
-    answer = yield Ask(paths)
+    paths = [f"{znode_paths.CONFIG_TYPES[type_]}/{child}" for type_, child in found]
+    answer = yield ZnodeRead(paths)
     for (type_, child), path, znode in zip(found, paths, answer.znodes, strict=True):
         if znode:
-            resource = znodes.config_resource(type_, child)
+            resource = znode_paths.config_resource(type_, child)
             stored.configs[resource] = znodes.read_config(path, znode.data)

@@ -1,63 +1,28 @@
-"""Kafka's znodes: their paths, and the JSON in them. Pure.
+"""The JSON documents in Kafka's znodes. Pure.
 
 Everything that Kafka keeps in ZooKeeper has Kafka's path and format, so that Kafka's tools and
 people can read it. Headrace's additions use an own key in those documents (Kafka ignores unknown
 keys) or a path below /headrace.
 """
 
-import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote
 
-from headrace.cluster.resources import ConfigResource, ResourceType
 from headrace.cluster.store import CorruptStore, Registration
+from headrace.cluster.stores.znode_paths import (
+    CLUSTER_ID,
+    COMMITS,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    FEATURES,
+    PRODUCER_IDS,
+    broker_path,
+    recorded_broker_path,
+    topic_path,
+)
 from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint, Partition
-
-CLUSTER_ID: Final = "/cluster/id"
-CONTROLLER: Final = "/controller"
-CONTROLLER_EPOCH: Final = "/controller_epoch"
-BROKER_IDS: Final = "/brokers/ids"
-TOPICS: Final = "/brokers/topics"
-BROKER_SEQUENCE: Final = "/brokers/seqid"
-"""Its version is the last number generated for a broker without an id."""
-DELETE_TOPICS: Final = "/admin/delete_topics"
-PRODUCER_IDS: Final = "/latest_producer_id_block"
-FEATURES: Final = "/feature"
-COMMITS: Final = "/headrace/commits"
-RECORDED_BROKERS: Final = "/headrace/brokers"
-
-CONFIG_TYPES: Final[Mapping[ResourceType, str]] = {
-    ResourceType.TOPIC: "/config/topics",
-    ResourceType.BROKER: "/config/brokers",
-    ResourceType.BROKER_LOGGER: "/config/broker-loggers",
-    ResourceType.CLIENT_METRICS: "/config/client-metrics",
-    ResourceType.GROUP: "/config/groups",
-}
-DEFAULT_ENTITY: Final = "<default>"
-
-SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
-"""Paths that may contain secrets: with ACLs on, only their owner may read them."""
-
-SKELETON: Final[Mapping[str, bytes]] = {
-    "/brokers": b"",
-    BROKER_IDS: b"",
-    TOPICS: b"",
-    "/cluster": b"",
-    "/config": b"",
-    **dict.fromkeys(CONFIG_TYPES.values(), b""),
-    "/config/users": b"",
-    "/config/clients": b"",
-    "/config/changes": b"",
-    "/admin": b"",
-    DELETE_TOPICS: b"",
-    CONTROLLER_EPOCH: b"0",
-    "/headrace": b"",
-    RECORDED_BROKERS: b"",
-    COMMITS: b'{"version":1,"controller_epoch":0,"commits":0}',
-}
-"""The znodes of every cluster, parents first, with their initial data."""
+from headrace.protocol.types import decode_uuid, encode_uuid
 
 NEW_EPOCH: Final = -1
 """The epochs of a partition without a state; the first state has epoch 0."""
@@ -105,54 +70,6 @@ class Commits(NamedTuple):
 
     controller_epoch: int
     commits: int
-
-
-# -- paths ---------------------------------------------------------------------------------------
-
-
-def broker_path(broker_id: int) -> str:
-    return f"{BROKER_IDS}/{broker_id}"
-
-
-def recorded_broker_path(broker_id: int) -> str:
-    return f"{RECORDED_BROKERS}/{broker_id}"
-
-
-def topic_path(name: str) -> str:
-    return f"{TOPICS}/{name}"
-
-
-def partitions_path(topic: str) -> str:
-    return f"{TOPICS}/{topic}/partitions"
-
-
-def partition_path(topic: str, index: int) -> str:
-    return f"{TOPICS}/{topic}/partitions/{index}"
-
-
-def state_path(topic: str, index: int) -> str:
-    return f"{TOPICS}/{topic}/partitions/{index}/state"
-
-
-def deletion_path(topic: str) -> str:
-    return f"{DELETE_TOPICS}/{topic}"
-
-
-def config_path(resource: ConfigResource) -> str:
-    return f"{CONFIG_TYPES[resource.type]}/{_entity_name(resource.name)}"
-
-
-def config_resource(type_: ResourceType, child: str) -> ConfigResource:
-    """The resource of a znode below `CONFIG_TYPES[type_]`."""
-    return ConfigResource(type_, "" if child == DEFAULT_ENTITY else unquote(child))
-
-
-def _entity_name(name: str) -> str:
-    if not name:
-        return DEFAULT_ENTITY
-    escaped = quote(name, safe="")
-    # ZooKeeper treats these two as directories.
-    return escaped.replace(".", "%2E") if escaped in (".", "..") else escaped
 
 
 # -- documents -----------------------------------------------------------------------------------
@@ -266,7 +183,7 @@ def write_topic(topic_id: bytes, assignments: Iterable[Assignment]) -> bytes:
     return write_json(
         {
             "version": _TOPIC_VERSION,
-            "topic_id": _uuid_text(topic_id),
+            "topic_id": encode_uuid(topic_id),
             "partitions": replicas,
             "adding_replicas": adding,
             "removing_replicas": removing,
@@ -279,7 +196,7 @@ def write_deleted_topic(topic_id: bytes) -> bytes:
     return write_json(
         {
             "version": _TOPIC_VERSION,
-            "topic_id": _uuid_text(topic_id),
+            "topic_id": encode_uuid(topic_id),
             "partitions": {},
             "adding_replicas": {},
             "removing_replicas": {},
@@ -291,7 +208,7 @@ def write_deleted_topic(topic_id: bytes) -> bytes:
 def read_topic(name: str, data: bytes) -> TopicDocument:
     document = read_json(topic_path(name), data)
     try:
-        topic_id = _uuid(document["topic_id"])
+        topic_id = decode_uuid(document["topic_id"])
         adding = document.get("adding_replicas", {})
         removing = document.get("removing_replicas", {})
         assignments = {
@@ -469,14 +386,6 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _uuid_text(uuid: bytes) -> str:
-    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
-
-
-def _uuid(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _lists_to_tuples(value: Any) -> Any:  # noqa: ANN401 - any JSON value

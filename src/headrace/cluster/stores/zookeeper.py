@@ -18,22 +18,23 @@ from headrace.cluster.store import (
     ConnectionSuspended,
     CorruptStore,
     Elected,
-    Fenced,
     Registration,
     RegistrationRefused,
     SessionExpired,
     StoreError,
+    fenced_error,
 )
-from headrace.cluster.stores import znodes
+from headrace.cluster.stores import znode_paths, znodes
+from headrace.cluster.stores.write_packing import pack_steps
 from headrace.cluster.stores.znode_reader import (
-    Ask,
-    Stored,
+    StoredMetadata,
     Znode,
-    ZnodeAnswer,
-    reading,
-    version_of,
+    ZnodeRead,
+    ZnodeReadResult,
+    metadata_version,
+    read_metadata,
 )
-from headrace.cluster.stores.znode_writer import Writer, pack
+from headrace.cluster.stores.znode_writer import ZnodeWriter
 from headrace.cluster.stores.zookeeper_client import (
     CheckVersion,
     Create,
@@ -63,7 +64,7 @@ class ZooKeeperStore:
     def __init__(self, client: ZooKeeperClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._stored: Stored | None = None
+        self._stored: StoredMetadata | None = None
         self._loaded = False  # whether the caller has the current metadata
         self._lost: list[Callable[[], None]] = []
         self._connected = asyncio.Event()
@@ -89,35 +90,35 @@ class ZooKeeperStore:
 
     async def cluster_id(self, proposed: str) -> str:
         while True:
-            found = await self._client.get(znodes.CLUSTER_ID)
+            found = await self._client.get(znode_paths.CLUSTER_ID)
             if found is not None:
                 return znodes.read_cluster_id(found[0])
-            create = Create(znodes.CLUSTER_ID, znodes.write_cluster_id(proposed))
+            create = Create(znode_paths.CLUSTER_ID, znodes.write_cluster_id(proposed))
             await self._try_multi(create)
 
     async def stored_cluster_id(self) -> str:
-        found = await self._client.get(znodes.CLUSTER_ID)
+        found = await self._client.get(znode_paths.CLUSTER_ID)
         return "" if found is None else znodes.read_cluster_id(found[0])
 
     async def stored_version(self) -> int:
         # A write, whether it succeeds or not, makes this ZooKeeper server catch up with its
         # leader, so that the following reads are not stale.
-        await self._try_multi(CheckVersion(znodes.COMMITS, 0))
+        await self._try_multi(CheckVersion(znode_paths.COMMITS, 0))
         # In this order an election between the two reads makes the version larger, never smaller.
-        found = await self._client.get(znodes.COMMITS)
+        found = await self._client.get(znode_paths.COMMITS)
         epoch, _ = await self._read_controller_epoch()
         commits = znodes.Commits(0, 0) if found is None else znodes.read_commits(found[0])
-        return version_of(epoch, commits)
+        return metadata_version(epoch, commits)
 
     async def next_broker_id(self, above: int) -> int:
         """Generates an id as Kafka does, from the version of a znode."""
         while True:
             try:
-                (stat,) = await self._client.multi([SetData(znodes.BROKER_SEQUENCE, b"")])
+                (stat,) = await self._client.multi([SetData(znode_paths.BROKER_SEQUENCE, b"")])
             except OpFailed as failed:
                 if failed.reason is not Reason.MISSING:
                     raise
-                await self._try_multi(Create(znodes.BROKER_SEQUENCE))
+                await self._try_multi(Create(znode_paths.BROKER_SEQUENCE))
                 continue
             assert stat is not None
             return above + stat.version
@@ -154,7 +155,7 @@ class ZooKeeperStore:
     async def _register(
         self, broker: BrokerRegistration, storage_id: str, data: bytes, holder: list[Registration]
     ) -> int:
-        path = znodes.broker_path(broker.broker_id)
+        path = znode_paths.broker_path(broker.broker_id)
         create = Create(path, data, ephemeral=True)
         while True:
             changed = asyncio.Event()
@@ -193,7 +194,7 @@ class ZooKeeperStore:
 
     async def _watch_registration(self, broker_id: int, epoch: int) -> None:
         """Notices when the registration is removed while the session is still alive."""
-        path = znodes.broker_path(broker_id)
+        path = znode_paths.broker_path(broker_id)
         while True:
             changed = asyncio.Event()
             try:
@@ -211,8 +212,8 @@ class ZooKeeperStore:
     async def registered(
         self, changed: Callable[[], None] | None = None
     ) -> Mapping[int, Registration]:
-        ids = sorted(map(int, await self._client.children(znodes.BROKER_IDS, changed) or ()))
-        found = await self._client.get_many([znodes.broker_path(id_) for id_ in ids])
+        ids = sorted(map(int, await self._client.children(znode_paths.BROKER_IDS, changed) or ()))
+        found = await self._client.get_many([znode_paths.broker_path(id_) for id_ in ids])
         return {
             id_: znodes.read_registration(id_, znode[0], znode[1].czxid)
             for id_, znode in zip(ids, found, strict=True)
@@ -220,7 +221,7 @@ class ZooKeeperStore:
         }
 
     async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
-        path = znodes.broker_path(broker_id)
+        path = znode_paths.broker_path(broker_id)
         found = await self._client.get(path)
         if found is None or found[1].czxid != broker_epoch:
             return False
@@ -229,14 +230,14 @@ class ZooKeeperStore:
             await self._client.multi([_check_epoch_op(elected), Delete(path)])
         except OpFailed as failed:
             if failed.index == 0:
-                raise _fenced(elected) from failed
+                raise fenced_error(elected) from failed
             return False
         return True
 
     # -- the controller's election --------------------------------------------------------------
 
     async def controller(self, changed: Callable[[], None] | None = None) -> tuple[int, int] | None:
-        found = await self._client.get(znodes.CONTROLLER, changed)
+        found = await self._client.get(znode_paths.CONTROLLER, changed)
         if found is None:
             return None
         document = znodes.read_controller(found[0])
@@ -251,7 +252,7 @@ class ZooKeeperStore:
         # The epoch is read before the controller: if this broker is the controller, the epoch
         # cannot be newer than its term.
         epoch, stat = await self._read_controller_epoch()
-        found = await self._client.get(znodes.CONTROLLER)
+        found = await self._client.get(znode_paths.CONTROLLER)
         ops: list[Op] = []
         if found is not None:
             holder = znodes.read_controller(found[0])
@@ -260,10 +261,10 @@ class ZooKeeperStore:
                 return Elected(node_id, epoch, stat.version)  # elected, but the response was lost
             if instead_of is None or instead_of != held or epoch != held[1]:
                 return None
-            ops.append(Delete(znodes.CONTROLLER))
+            ops.append(Delete(znode_paths.CONTROLLER))
         document = znodes.write_controller(node_id, epoch + 1, self._clock.wall_ms())
-        ops.append(Create(znodes.CONTROLLER, document, ephemeral=True))
-        ops.append(SetData(znodes.CONTROLLER_EPOCH, b"%d" % (epoch + 1), stat.version))
+        ops.append(Create(znode_paths.CONTROLLER, document, ephemeral=True))
+        ops.append(SetData(znode_paths.CONTROLLER_EPOCH, b"%d" % (epoch + 1), stat.version))
         if not await self._try_multi(*ops):
             return None
         self._forget_stored()
@@ -271,13 +272,13 @@ class ZooKeeperStore:
 
     async def resign(self, elected: Elected) -> None:
         self._forget_stored()
-        await self._try_multi(_check_epoch_op(elected), Delete(znodes.CONTROLLER))
+        await self._try_multi(_check_epoch_op(elected), Delete(znode_paths.CONTROLLER))
 
     async def _read_controller_epoch(self) -> tuple[int, Stat]:
-        found = await self._client.get(znodes.CONTROLLER_EPOCH)
+        found = await self._client.get(znode_paths.CONTROLLER_EPOCH)
         if found is None:
             raise CorruptStore(
-                f"ZooKeeper at {self._client.servers}: {znodes.CONTROLLER_EPOCH} was removed"
+                f"ZooKeeper at {self._client.servers}: {znode_paths.CONTROLLER_EPOCH} was removed"
             )
         return znodes.read_epoch(found[0]), found[1]
 
@@ -289,11 +290,13 @@ class ZooKeeperStore:
         self._loaded = True
         return stored.image()
 
-    async def _read_snapshot(self) -> Stored:
+    async def _read_snapshot(self) -> StoredMetadata:
         """A consistent snapshot: every write increments the count, so an equal count means none."""
         for _ in range(_READ_TRIES):
             stored = await self._read_once()
-            answer = await self._read_znodes(Ask((znodes.COMMITS, znodes.CONTROLLER_EPOCH)))
+            answer = await self._read_znodes(
+                ZnodeRead((znode_paths.COMMITS, znode_paths.CONTROLLER_EPOCH))
+            )
             commits, epoch = answer.znodes
             if (
                 commits is not None
@@ -306,21 +309,21 @@ class ZooKeeperStore:
             f"ZooKeeper's metadata changed during each of {_READ_TRIES} attempts to read it"
         )
 
-    async def _read_once(self) -> Stored:
-        steps = reading()
+    async def _read_once(self) -> StoredMetadata:
+        steps = read_metadata()
         ask = next(steps)
         while True:
             answer = await self._read_znodes(ask)
             try:
                 ask = steps.send(answer)
             except StopIteration as done:
-                stored: Stored = done.value
+                stored: StoredMetadata = done.value
                 return stored
 
-    async def _read_znodes(self, ask: Ask) -> ZnodeAnswer:
+    async def _read_znodes(self, ask: ZnodeRead) -> ZnodeReadResult:
         found = await self._client.get_many(ask.znodes) if ask.znodes else []
         children = [await self._client.children(path) for path in ask.children]
-        return ZnodeAnswer([z and Znode(z[0], z[1].version) for z in found], children)
+        return ZnodeReadResult([z and Znode(z[0], z[1].version) for z in found], children)
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
         if not self._loaded:
@@ -331,18 +334,18 @@ class ZooKeeperStore:
             stored = await self._read_snapshot()
         # Planning changes `stored`. If it fails, nothing was written, and `stored` is read again.
         # At least one write: the count must grow with each published version.
-        writes = pack(Writer(stored, elected).plan(records)) or [[]]
+        writes = pack_steps(ZnodeWriter(stored, elected).plan(records)) or [[]]
         self._loaded = False
         for ops in writes:
             await self._write_ops(ops, stored, elected)
         self._stored = stored
         self._loaded = True
 
-    async def _write_ops(self, ops: Sequence[Op], stored: Stored, elected: Elected) -> None:
+    async def _write_ops(self, ops: Sequence[Op], stored: StoredMetadata, elected: Elected) -> None:
         before = stored.commits
         count = before.commits + 1 if before.controller_epoch == elected.controller_epoch else 1
         after = znodes.Commits(elected.controller_epoch, count)
-        marker = SetData(znodes.COMMITS, znodes.write_commits(after), stored.commits_version)
+        marker = SetData(znode_paths.COMMITS, znodes.write_commits(after), stored.commits_version)
         write = [_check_epoch_op(elected), marker, *ops]
         sent_before = False
         while True:
@@ -354,7 +357,7 @@ class ZooKeeperStore:
                 await self._wait_for_connection()
             except OpFailed as failed:
                 if failed.index == 0:
-                    raise _fenced(elected) from failed
+                    raise fenced_error(elected) from failed
                 if sent_before and failed.index == 1 and await self._is_stored(marker):
                     break
                 raise CorruptStore(
@@ -367,7 +370,7 @@ class ZooKeeperStore:
     async def _is_stored(self, marker: SetData) -> bool:
         while True:
             try:
-                found = await self._client.get(znodes.COMMITS)
+                found = await self._client.get(znode_paths.COMMITS)
             except ConnectionSuspended:
                 await self._wait_for_connection()
                 continue
@@ -394,13 +397,13 @@ class ZooKeeperStore:
     # -- helpers --------------------------------------------------------------------------------
 
     async def _create_skeleton(self) -> None:
-        paths = list(znodes.SKELETON)
+        paths = list(znode_paths.SKELETON)
         while True:
             found = await self._client.get_many(paths)
             missing = [path for path, znode in zip(paths, found, strict=True) if znode is None]
             if not missing:
                 return
-            await self._try_multi(*(Create(path, znodes.SKELETON[path]) for path in missing))
+            await self._try_multi(*(Create(path, znode_paths.SKELETON[path]) for path in missing))
 
     async def _try_multi(self, *ops: Op) -> bool:
         """Executes the operations; False if another process was faster."""
@@ -438,14 +441,7 @@ class ZooKeeperStore:
 
 
 def _check_epoch_op(elected: Elected) -> CheckVersion:
-    return CheckVersion(znodes.CONTROLLER_EPOCH, elected.fence)
-
-
-def _fenced(elected: Elected) -> Fenced:
-    return Fenced(
-        f"broker {elected.controller_id} is no longer the controller (epoch "
-        f"{elected.controller_epoch}): another broker was elected"
-    )
+    return CheckVersion(znode_paths.CONTROLLER_EPOCH, elected.fence)
 
 
 def _is_earlier_incarnation(

@@ -1,6 +1,5 @@
 """The stored state of one share partition."""
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from headrace.coordinator.share_state.records import (
     StoredBatch,
 )
 from headrace.coordinator.share_state.state_batches import combine
+from headrace.protocol.types import encode_uuid
 from headrace.share.record_state import RecordState, StateBatch
 
 
@@ -23,7 +23,7 @@ class SharePartitionKey(NamedTuple):
     @property
     def coordinator_key(self) -> str:
         """The key that FindCoordinator and the choice of a shard use."""
-        topic_id = urlsafe_b64encode(self.topic_id).decode().rstrip("=")
+        topic_id = encode_uuid(self.topic_id)
         return f"{self.group_id}:{topic_id}:{self.partition}"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from headrace.clock import Clock
+from headrace.protocol.types import encode_uuid
 from headrace.storage.directories import moved_logs
 from headrace.storage.directories.future_logs import FutureLogs
 from headrace.storage.directories.log_directory import (
@@ -33,7 +34,7 @@ from headrace.storage.files.open_files import OpenFiles, default_open_files
 from headrace.storage.log.log import Log
 from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.state.log_config import COMPACT, LogConfig
-from headrace.storage.state.partition_metadata import encode_topic_id, read_topic_id
+from headrace.storage.state.partition_metadata import read_topic_id
 
 log = logging.getLogger(__name__)
 
@@ -134,10 +135,10 @@ class LogManager:
 
     def _claim_new_directories(self) -> None:
         if self.cluster_id is None:
-            self.cluster_id = encode_topic_id(self._new_id())
+            self.cluster_id = encode_uuid(self._new_id())
         for directory in self.directories:
             if directory.is_online and directory.meta is None:
-                directory_id = encode_topic_id(self._new_id())
+                directory_id = encode_uuid(self._new_id())
                 meta = MetaProperties(self.cluster_id, self._node_id, directory_id)
                 try:
                     directory.claim(meta)
@@ -211,8 +212,8 @@ class LogManager:
                 raise found.directory.fault(error, f"opening {found.name}") from error
         elif found.topic_id != topic_id:
             raise InconsistentTopicId(
-                f"{found.path} holds topic id {encode_topic_id(found.topic_id)}, "
-                f"not {encode_topic_id(topic_id)}: delete the directory first"
+                f"{found.path} holds topic id {encode_uuid(found.topic_id)}, "
+                f"not {encode_uuid(topic_id)}: delete the directory first"
             )
         if found.config is not config:
             found.reconfigure(config)

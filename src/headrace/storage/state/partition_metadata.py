@@ -3,8 +3,7 @@
 A recreated topic has the same name and another id: the file keeps the old records out of it.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-
+from headrace.protocol.types import decode_uuid, encode_uuid
 from headrace.storage.files.filesystem import FileSystem, read_file, write_file
 
 PARTITION_METADATA = "partition.metadata"
@@ -12,13 +11,8 @@ TOPIC_ID_BYTES = 16
 VERSION = 0
 
 
-def encode_topic_id(topic_id: bytes) -> str:
-    """Kafka's text form of a UUID: URL-safe base 64 without padding."""
-    return urlsafe_b64encode(topic_id).rstrip(b"=").decode()
-
-
 def decode_topic_id(text: str) -> bytes:
-    topic_id = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    topic_id = decode_uuid(text)
     if len(topic_id) != TOPIC_ID_BYTES:
         raise ValueError(f"topic id {text!r} is not {TOPIC_ID_BYTES} bytes")
     return topic_id
@@ -26,7 +20,7 @@ def decode_topic_id(text: str) -> bytes:
 
 def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:
     """Writes the file. The log's first flush syncs it, before any record is promised."""
-    text = f"version: {VERSION}\ntopic_id: {encode_topic_id(topic_id)}"
+    text = f"version: {VERSION}\ntopic_id: {encode_uuid(topic_id)}"
     write_file(fs, f"{directory}/{PARTITION_METADATA}", text.encode(), sync=False)
 
 

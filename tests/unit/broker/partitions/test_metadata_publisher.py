@@ -12,7 +12,7 @@ from headrace.broker.partitions.replica_roles import ReplicaRoles, Role
 from headrace.clock import SystemClock
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import (
-    LeaderReturned,
+    LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
@@ -220,7 +220,7 @@ def test_metadata_that_is_older_than_the_role_changes_nothing() -> None:
 def test_a_returned_broker_leads_and_is_followed_in_a_new_epoch() -> None:
     host = Host()
     host.create(ALL, moved(2, 0))
-    host.publish(LeaderReturned(2))
+    host.publish(LeaderRestarted(2))
     assert [role.epoch for index in (0, 1) if (role := host.replica(index))] == [0, 1]
 
 

@@ -16,8 +16,9 @@ from headrace.cluster.records import (
 )
 from headrace.cluster.resources import topic_resource
 from headrace.cluster.store import Elected, StoreError, TooLarge
-from headrace.cluster.stores import znodes
-from headrace.cluster.stores.znode_writer import WRITE_BYTES, WRITE_OPS, Writer, pack
+from headrace.cluster.stores import znode_paths, znodes
+from headrace.cluster.stores.write_packing import WRITE_BYTES, WRITE_OPS, pack_steps
+from headrace.cluster.stores.znode_writer import ZnodeWriter
 from headrace.cluster.stores.zookeeper_client import Create, Op, SetData
 from headrace.cluster.topology import Partition
 from headrace.testing.simulated_znodes import ZnodeTree
@@ -35,7 +36,7 @@ def big_topic() -> TopicCreated:
 
 
 def writes_of(tree: ZnodeTree, *records: MetadataRecord) -> list[list[Op]]:
-    return pack(Writer(read_tree(tree), ELECTED).plan(records))
+    return pack_steps(ZnodeWriter(read_tree(tree), ELECTED).plan(records))
 
 
 def size(write: list[Op]) -> int:
@@ -78,11 +79,11 @@ def test_after_a_crash_during_a_large_deletion_the_leftovers_are_removed() -> No
     for write in deletion[:-3]:
         tree.write(write, 0)
         assert not stored(tree).topics
-    assert "big" in tree.nodes[znodes.TOPICS].children
+    assert "big" in tree.nodes[znode_paths.TOPICS].children
     for write in writes_of(tree, TopicCreated("big", b"n" * 16, (STATE,))):
         tree.write(write, 0)
     assert stored(tree).topics["big"].partitions == (STATE,)
-    assert tree.nodes[znodes.partitions_path("big")].children == {"0"}
+    assert tree.nodes[znode_paths.partitions_path("big")].children == {"0"}
 
 
 @pytest.mark.slow

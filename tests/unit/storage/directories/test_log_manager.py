@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from headrace.protocol.types import encode_uuid
 from headrace.storage.directories import directory_names
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import (
@@ -18,7 +19,7 @@ from headrace.storage.errors import (
 )
 from headrace.storage.state.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
 from headrace.storage.state.log_config import LogConfig
-from headrace.storage.state.partition_metadata import decode_topic_id, encode_topic_id
+from headrace.storage.state.partition_metadata import decode_topic_id
 from headrace.testing.memory_files import MemoryFileSystem
 from support.storage.memory_log import (
     TOPIC_ID,
@@ -114,7 +115,7 @@ def test_an_empty_partition_takes_the_id_it_is_given_and_keeps_it() -> None:
     log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
     append(log, batch(b"x"))
     manager.close()
-    assert encode_topic_id(TOPIC_ID).encode() in read(fs, "data/t-0/partition.metadata")
+    assert encode_uuid(TOPIC_ID).encode() in read(fs, "data/t-0/partition.metadata")
     assert [each.topic_id for each in open_manager(fs.after_kill())] == [TOPIC_ID]
 
 
@@ -125,7 +126,7 @@ def read(fs: MemoryFileSystem, path: str) -> bytes:
 
 def test_topic_ids_are_written_as_kafka_writes_them() -> None:
     text = "AAECAwQFBgcICQoLDA0ODw"
-    assert encode_topic_id(TOPIC_ID) == text
+    assert encode_uuid(TOPIC_ID) == text
     assert decode_topic_id(text) == TOPIC_ID
     with pytest.raises(ValueError, match="16"):
         decode_topic_id("AAAA")

@@ -1,6 +1,5 @@
 """The sender of a request: a member of the group, a new one, or a fenced one."""
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
@@ -23,6 +22,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
+from headrace.protocol.types import encode_uuid
 
 
 def not_a_consumer_group(group_id: str, group: Group | None) -> CoordinatorError:
@@ -37,7 +37,7 @@ def random_member_id(random: Random) -> str:
     """As Kafka's: 128 bits in URL-safe base64. Never starts with a dash, which a command line would
     take for an option."""
     while True:
-        member_id = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+        member_id = encode_uuid(random.randbytes(16))
         if not member_id.startswith("-"):
             return member_id
 

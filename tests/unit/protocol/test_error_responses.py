@@ -6,7 +6,7 @@ import pytest
 
 from headrace.broker.network.dispatch import HANDLERS
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
-from headrace.protocol.error_answers import error_answer
+from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.layout import Field, fields_of
 from headrace.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -74,7 +74,7 @@ def versions() -> list[Any]:
 @pytest.mark.parametrize(("spec", "version"), versions())
 def test_the_error_response_has_the_code_and_can_be_encoded(spec: ApiSpec, version: int) -> None:
     request = sample(spec.request, version)
-    answer = error_answer(spec, request, version, CODE)
+    answer = error_response(spec, request, version, CODE)
     assert answer is not None
     sent = spec.response.decode(answer.encode(version), version)
     assert codes_in(sent) == [CODE]
@@ -91,7 +91,7 @@ def test_a_produce_fails_partition_by_partition() -> None:
             )
         ],
     )
-    answer = error_answer(spec, request, 9, CODE)
+    answer = error_response(spec, request, 9, CODE)
     assert isinstance(answer, ProduceResponse)
     (topic,) = answer.responses
     assert topic.name == "t"
@@ -103,10 +103,10 @@ def test_a_produce_fails_partition_by_partition() -> None:
 
 def test_find_coordinator_fails_for_each_key() -> None:
     spec = APIS[ApiKey.FIND_COORDINATOR]
-    many = error_answer(spec, FindCoordinatorRequest(coordinator_keys=["a", "b"]), 4, CODE)
+    many = error_response(spec, FindCoordinatorRequest(coordinator_keys=["a", "b"]), 4, CODE)
     assert isinstance(many, FindCoordinatorResponse)
     assert [(one.key, one.error_code) for one in many.coordinators] == [("a", CODE), ("b", CODE)]
-    one = error_answer(spec, FindCoordinatorRequest(key="a"), 3, CODE)
+    one = error_response(spec, FindCoordinatorRequest(key="a"), 3, CODE)
     assert isinstance(one, FindCoordinatorResponse)
     assert one.error_code == CODE
 
@@ -116,7 +116,7 @@ def test_find_coordinator_fails_for_each_key() -> None:
 )
 def test_offset_fetch_fails_in_the_outermost_field_of_the_version(version: int, place: str) -> None:
     spec = APIS[ApiKey.OFFSET_FETCH]
-    answer = error_answer(spec, sample(spec.request, version), version, CODE)
+    answer = error_response(spec, sample(spec.request, version), version, CODE)
     assert isinstance(answer, OffsetFetchResponse)
     assert (answer.error_code == CODE) == (place == "top")
     assert [group.error_code for group in answer.groups] == ([CODE] if place == "group" else [])
@@ -127,11 +127,11 @@ def test_offset_fetch_fails_in_the_outermost_field_of_the_version(version: int, 
 def test_only_a_session_error_fails_a_whole_fetch() -> None:
     spec = APIS[ApiKey.FETCH]
     request = sample(FetchRequest, 12)
-    session = error_answer(spec, request, 12, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    session = error_response(spec, request, 12, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     assert isinstance(session, FetchResponse)
     assert session.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert session.responses == []
-    moved = error_answer(spec, request, 12, CODE)
+    moved = error_response(spec, request, 12, CODE)
     assert isinstance(moved, FetchResponse)
     assert moved.error_code == 0
     assert moved.responses[0].partitions[0].error_code == CODE
@@ -139,4 +139,4 @@ def test_only_a_session_error_fails_a_whole_fetch() -> None:
 
 def test_an_empty_request_has_no_error_response() -> None:
     spec = APIS[ApiKey.PRODUCE]
-    assert error_answer(spec, ProduceRequest(acks=1), 9, CODE) is None
+    assert error_response(spec, ProduceRequest(acks=1), 9, CODE) is None

@@ -61,7 +61,7 @@ class _Failure(NamedTuple):
     message: str | None
 
 
-def error_answer(
+def error_response(
     spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None = None
 ) -> Struct | None:
     """The response; None if the request has no item that could fail with a code."""
@@ -73,7 +73,7 @@ def error_answer(
     return _failed_part(spec.response, request, version, failure, top=True)
 
 
-def has_place_for(spec: ApiSpec) -> bool:
+def can_carry_error(spec: ApiSpec) -> bool:
     """Whether the response has any field for an error code."""
     return _carries_code(spec.response, spec.max_version)
 
