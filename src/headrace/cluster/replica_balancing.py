@@ -92,8 +92,8 @@ class _TopicPlacement:
         self.size = sum(map(len, placed.values()))
 
     def counts(self) -> dict[int, int]:
-        held = Counter(broker for replicas in self.replicas.values() for broker in replicas)
-        return {broker: held[broker] for broker in self._racks}
+        placed = Counter(broker for replicas in self.replicas.values() for broker in replicas)
+        return {broker: placed[broker] for broker in self._racks}
 
     def leaders(self) -> dict[int, int]:
         first = Counter(replicas[0] for replicas in self.replicas.values() if replicas)

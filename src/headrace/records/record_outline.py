@@ -14,7 +14,7 @@ from headrace.records.errors import InvalidBatch, MalformedRecord
 from headrace.records.record import check_timestamp, open_batch
 from headrace.records.varint import read_varint, read_varlong
 
-_USUAL_TIMESTAMP = 1 << 62
+_MAX_UNCHECKED_TIMESTAMP = 1 << 62
 
 
 class Outline(NamedTuple):
@@ -90,7 +90,7 @@ def _outlines(header: BatchHeader, data: bytes) -> Iterator[Outline]:
             if pos != end:
                 raise MalformedRecord(index, "its fields do not end where the record does")
             timestamp = base if appended else base + timestamp_delta
-            if not 0 <= timestamp <= _USUAL_TIMESTAMP:
+            if not 0 <= timestamp <= _MAX_UNCHECKED_TIMESTAMP:
                 check_timestamp(timestamp)
         except (IndexError, ValueError) as error:
             raise MalformedRecord(index, str(error)) from None

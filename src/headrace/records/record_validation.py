@@ -79,7 +79,7 @@ def inspect_in_slices(batch: Buffer, rules: Rules) -> Generator[None, None, Insp
     issues: list[Issue] = []
     max_timestamp = NO_TIMESTAMP
     index = -1
-    oldest, newest = _usual_times(rules)
+    oldest, newest = _valid_timestamp_range(rules)
     needs_key = rules.needs_key
     outlines = iter_outlines(batch, max_bytes=rules.max_bytes, max_records=MAX_RECORDS)
     for index, record in enumerate(outlines):
@@ -97,7 +97,7 @@ def inspect_in_slices(batch: Buffer, rules: Rules) -> Generator[None, None, Insp
     return Inspection(tuple(issues), max_timestamp, index + 1)
 
 
-def _usual_times(rules: Rules) -> tuple[float, float]:
+def _valid_timestamp_range(rules: Rules) -> tuple[float, float]:
     """Timestamps between these bounds are valid; `_issue` decides about others."""
     if rules.timestamp_type is not TimestampType.CREATE_TIME:
         return math.inf, -math.inf

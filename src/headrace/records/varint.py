@@ -1,52 +1,14 @@
 """Variable-length integers of records: 7 bits in each byte, low bits first, zigzag for the sign.
 
 `read_*` raise IndexError at the end of the buffer and ValueError for an integer that is longer than
-its type allows; the record reader turns both into `InvalidRecord`.
+its type allows; the record reader turns both into `MalformedRecord`.
 """
+
+from collections.abc import Callable
 
 from headrace.records.buffer import Buffer
 
-_INT32_SHIFT_LIMIT = 35
-_INT64_SHIFT_LIMIT = 70
-_UINT32_MASK = 0xFFFFFFFF
-_UINT64_MASK = 0xFFFFFFFFFFFFFFFF
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
-
-
-def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A signed 32-bit integer and the position after it."""
-    byte = buf[pos]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), pos + 1
-    second = buf[pos + 1]
-    if second < 0x80:
-        value = byte & 0x7F | second << 7
-        return (value >> 1) ^ -(value & 1), pos + 2
-    third = buf[pos + 2]
-    if third < 0x80:
-        value = byte & 0x7F | (second & 0x7F) << 7 | third << 14
-        return (value >> 1) ^ -(value & 1), pos + 3
-    value, pos = _read_unsigned(buf, pos, _INT32_SHIFT_LIMIT)
-    value &= _UINT32_MASK
-    return (value >> 1) ^ -(value & 1), pos
-
-
-def read_varlong(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A signed 64-bit integer and the position after it."""
-    byte = buf[pos]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), pos + 1
-    second = buf[pos + 1]
-    if second < 0x80:
-        value = byte & 0x7F | second << 7
-        return (value >> 1) ^ -(value & 1), pos + 2
-    third = buf[pos + 2]
-    if third < 0x80:
-        value = byte & 0x7F | (second & 0x7F) << 7 | third << 14
-        return (value >> 1) ^ -(value & 1), pos + 3
-    value, pos = _read_unsigned(buf, pos, _INT64_SHIFT_LIMIT)
-    value &= _UINT64_MASK
-    return (value >> 1) ^ -(value & 1), pos
 
 
 def _read_unsigned(buf: Buffer, pos: int, shift_limit: int) -> tuple[int, int]:
@@ -60,6 +22,35 @@ def _read_unsigned(buf: Buffer, pos: int, shift_limit: int) -> tuple[int, int]:
         shift += 7
         if shift >= shift_limit:
             raise ValueError("variable-length integer is too long")
+
+
+def _reader(shift_limit: int, mask: int) -> Callable[[Buffer, int], tuple[int, int]]:
+    """A reader of signed integers. The loop for those above three bytes is the only difference."""
+
+    def read(buf: Buffer, pos: int) -> tuple[int, int]:
+        byte = buf[pos]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), pos + 1
+        second = buf[pos + 1]
+        if second < 0x80:
+            value = byte & 0x7F | second << 7
+            return (value >> 1) ^ -(value & 1), pos + 2
+        third = buf[pos + 2]
+        if third < 0x80:
+            value = byte & 0x7F | (second & 0x7F) << 7 | third << 14
+            return (value >> 1) ^ -(value & 1), pos + 3
+        value, pos = _read_unsigned(buf, pos, shift_limit)
+        value &= mask
+        return (value >> 1) ^ -(value & 1), pos
+
+    return read
+
+
+read_varint = _reader(shift_limit=35, mask=0xFFFFFFFF)
+"""A signed 32-bit integer and the position after it."""
+
+read_varlong = _reader(shift_limit=70, mask=0xFFFFFFFFFFFFFFFF)
+"""A signed 64-bit integer and the position after it."""
 
 
 def encode(value: int) -> bytes:

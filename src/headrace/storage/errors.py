@@ -53,24 +53,24 @@ class RecordFault:
     reason: str
 
 
-class InvalidRecord(StorageError):
+class RecordsRefused(StorageError):
+    """A batch is refused because of the records in `record_errors`."""
+
+    def __init__(self, message: str, record_errors: Sequence[RecordFault] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = tuple(record_errors)
+
+
+class InvalidRecord(RecordsRefused):
     """A batch or some of its records break a rule; the whole batch is refused."""
 
     code = ErrorCode.INVALID_RECORD
 
-    def __init__(self, message: str, record_errors: Sequence[RecordFault] = ()) -> None:
-        super().__init__(message)
-        self.record_errors = tuple(record_errors)
 
-
-class InvalidTimestamp(StorageError):
+class InvalidTimestamp(RecordsRefused):
     """A record's timestamp is outside of what the topic accepts."""
 
     code = ErrorCode.INVALID_TIMESTAMP
-
-    def __init__(self, message: str, record_errors: Sequence[RecordFault] = ()) -> None:
-        super().__init__(message)
-        self.record_errors = tuple(record_errors)
 
 
 class UnsupportedCompression(StorageError):

@@ -163,8 +163,8 @@ class EmbeddedStore:
     ) -> int:
         self._check_open()
         cluster = self._cluster
-        held = cluster.registrations.get(broker.broker_id)
-        if held is not None and held[0] is not self:
+        current = cluster.registrations.get(broker.broker_id)
+        if current is not None and current[0] is not self:
             raise RegistrationRefused(
                 f"broker {broker.broker_id} is already registered in this process: "
                 "give this one another broker.id"
@@ -188,12 +188,12 @@ class EmbeddedStore:
     async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
         self._check_controller(elected)
         cluster = self._cluster
-        held = cluster.registrations.get(broker_id)
-        if held is None or held[1].broker.epoch != broker_epoch:
+        current = cluster.registrations.get(broker_id)
+        if current is None or current[1].broker.epoch != broker_epoch:
             return False
         del cluster.registrations[broker_id]
         cluster.registrations_changed()
-        for lost in held[0]._lost:
+        for lost in current[0]._lost:
             lost()
         return True
 

@@ -256,10 +256,10 @@ class ZooKeeperStore:
         ops: list[Op] = []
         if found is not None:
             holder = znodes.read_controller(found[0])
-            held = (holder.controller_id, holder.controller_epoch)
-            if found[1].ephemeral_owner == self._client.session_id and held == (node_id, epoch):
+            current = (holder.controller_id, holder.controller_epoch)
+            if found[1].ephemeral_owner == self._client.session_id and current == (node_id, epoch):
                 return Elected(node_id, epoch, stat.version)  # elected, but the response was lost
-            if instead_of is None or instead_of != held or epoch != held[1]:
+            if instead_of is None or instead_of != current or epoch != current[1]:
                 return None
             ops.append(Delete(znode_paths.CONTROLLER))
         document = znodes.write_controller(node_id, epoch + 1, self._clock.wall_ms())

@@ -1,7 +1,7 @@
 """AlterPartition (key 56): versions 2-3, flexible from 0. Between brokers.
 
-A leader tells the controller who is in sync. v3 names each broker's epoch, so that one that was
-restarted meanwhile does not count.
+A leader reports the in-sync replicas to the controller. v3 adds each broker's epoch: a broker that
+has restarted in the meantime does not count.
 """
 
 from headrace.protocol.struct import Struct, field

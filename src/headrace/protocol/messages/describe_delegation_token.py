@@ -1,6 +1,6 @@
 """DescribeDelegationToken (key 41): versions 1-3, flexible from 2.
 
-Lists delegation tokens. v3 adds who asked for them.
+Lists delegation tokens. v3 adds their requesters.
 """
 
 from headrace.protocol.struct import Struct, field

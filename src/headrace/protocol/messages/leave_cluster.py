@@ -1,7 +1,7 @@
 """LeaveCluster (key 10001): version 0, flexible. Headrace's own, between brokers.
 
-A broker that stops on purpose asks the controller to move what it leads to others. The answer names
-what it still leads, because nobody else can.
+A broker that shuts down asks the controller to move its leaderships to other brokers. The response
+lists the partitions that it still leads because no other replica can.
 """
 
 from headrace.protocol.struct import Struct, field

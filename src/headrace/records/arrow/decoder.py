@@ -91,20 +91,20 @@ def decode_batches(
     """
     view = memoryview(data)
     filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
-    damage = _Damage(view, start, end, skips=skip_damaged)
+    damage = _DamagedBatches(view, start, end, skips=skip_damaged)
     pieces: list[_Piece] = []
     waiting_bytes, next_offset = 0, start
 
     def decoded() -> Decoded:
         records = _fill(pieces, start, end, with_headers, damage)
         pieces.clear()
-        return Decoded(records, min(next_offset, end), damage.taken())
+        return Decoded(records, min(next_offset, end), damage.drain())
 
     for frame in _frames(view, start, end):
         try:
             payload = _payload(view, frame, start, filtering, max_batch_bytes)
         except RecordError as error:
-            damage.found(frame, str(error))
+            damage.add(frame, str(error))
             if filtering is not None and frame.header.is_control:
                 filtering.ended(frame.header.producer_id)  # so that later records are returned
             payload = None
@@ -118,7 +118,7 @@ def decode_batches(
     yield decoded()
 
 
-class _Damage:
+class _DamagedBatches:
     """Raises an error for a damaged batch, or lists it."""
 
     def __init__(self, view: memoryview, start: int, end: int, *, skips: bool) -> None:
@@ -128,14 +128,14 @@ class _Damage:
         self._skips = skips
         self._listed: list[Damaged] = []
 
-    def found(self, frame: _Frame, reason: str) -> None:
+    def add(self, frame: _Frame, reason: str) -> None:
         first = max(frame.header.base_offset, self._start)
         if not self._skips:
             raise DamagedBatch(first, reason)
         batch = bytes(self._view[frame.pos : frame.pos + frame.header.size])
         self._listed.append(Damaged(first, min(frame.following, self._end), reason, batch))
 
-    def taken(self) -> tuple[Damaged, ...]:
+    def drain(self) -> tuple[Damaged, ...]:
         """The batches that were listed since the last call."""
         listed, self._listed = tuple(self._listed), []
         return listed
@@ -177,7 +177,7 @@ def _payload(
 
 
 def _fill(
-    pieces: Sequence[_Piece], start: int, end: int, with_headers: bool, damage: _Damage
+    pieces: Sequence[_Piece], start: int, end: int, with_headers: bool, damage: _DamagedBatches
 ) -> RecordArrays:
     whole = []
     for piece in pieces:
@@ -185,7 +185,7 @@ def _fill(
         if 0 <= count * SMALLEST_RECORD_BYTES <= size_bytes:
             whole.append(piece)
         else:
-            damage.found(piece.frame, f"{count} records are announced in {size_bytes} bytes")
+            damage.add(piece.frame, f"{count} records are announced in {size_bytes} bytes")
     rows = sum(piece.frame.header.record_count for piece in whole)
     size_bytes = sum(len(piece.payload) for piece in whole)
     columns = RecordColumns(rows, size_bytes, with_headers=with_headers)
@@ -204,7 +204,7 @@ def _fill(
         )
         if status != DONE:  # keep no record of the batch
             reason = f"record {index} of the batch cannot be read: {REASONS[status]}"
-            damage.found(frame, reason)
+            damage.add(frame, reason)
     return columns.arrays()
 
 

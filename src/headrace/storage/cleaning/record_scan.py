@@ -1,9 +1,9 @@
-"""The cleaner's two walks over the records of a batch: note the keys, select what stays.
+"""The cleaner's two scans of a batch's records: one maps the keys, one selects what stays.
 
 Each record is a length, a byte of attributes, the deltas of time and offset, then key and value
 with their lengths; all lengths and deltas are zigzag varints, whose lowest bit is the sign.
 
-Both walks read these fields in place, each in its own loop. One generator for both would make a
+Both scans read these fields in place, each in its own loop. One generator for both would make a
 pass over a log a quarter slower (1.75 us for each record instead of 1.4).
 """
 
@@ -27,7 +27,7 @@ _MAX_SHIFT = 63
 def map_keys(
     header: BatchHeader, data: bytes, pos: int, end: int, latest: dict[bytes, int]
 ) -> bool:
-    """Notes the offset of each key in data[pos:end]; returns whether there is a tombstone."""
+    """Maps each key to its offset in data[pos:end]; returns whether there is a tombstone."""
     base = header.base_offset
     last_delta = header.last_offset_delta << 1
     has_tombstones = False

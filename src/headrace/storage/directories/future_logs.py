@@ -57,8 +57,8 @@ class FutureLogs:
         return iter([copy for _, copy in self._logs.values()])
 
     def get(self, topic: str, partition: int) -> Log | None:
-        held = self._logs.get((topic, partition))
-        return None if held is None else held[1]
+        found = self._logs.get((topic, partition))
+        return None if found is None else found[1]
 
     def _add_copy(self, directory: LogDirectory, copy: Log) -> None:
         self._logs[copy.topic, copy.partition] = directory, copy

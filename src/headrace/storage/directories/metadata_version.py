@@ -1,8 +1,8 @@
 """`metadata-version`: the last version of the cluster's metadata that the broker knew.
 
 Metadata is stored elsewhere, and may be restored there from a backup. The logs in this directory
-belong to this version; an older one may not know all of them. An operator who has no newer backup
-writes the word `any` into the file.
+belong to this version; an older one may not know all of them. If there is no newer backup, the
+operator writes the word `any` into the file.
 """
 
 from headrace.storage.files.filesystem import FileSystem, read_file, replace_file
