@@ -74,7 +74,7 @@ class _Partition(Struct, versions=(0, 0), flexible_since=0):
     removing: list[int32] = field(default=[])
 
 
-class _Topic(Struct, versions=(0, 0), flexible_since=0):
+class _TopicPartitions(Struct, versions=(0, 0), flexible_since=0):
     name: string = ""
     topic_id: uuid = bytes(16)
     partitions: list[_Partition] = field(default=[])
@@ -93,7 +93,7 @@ class _Config(Struct, versions=(0, 0), flexible_since=0):
     value: nullable_string = None
 
 
-class _Named(Struct, versions=(0, 0), flexible_since=0):
+class _NamedNumber(Struct, versions=(0, 0), flexible_since=0):
     name: string = ""
     number: int64 = 0
 
@@ -172,10 +172,10 @@ def _unpack_broker(stored: _Broker) -> BrokerRegistration:
     )
 
 
-def _pack_topic(record: TopicCreated) -> _Topic:
+def _pack_topic(record: TopicCreated) -> _TopicPartitions:
     # Equal partitions of a topic share one object here too.
     seen: dict[Partition, _Partition] = {}
-    return _Topic(
+    return _TopicPartitions(
         name=record.name,
         topic_id=record.topic_id,
         partitions=[seen.setdefault(each, _pack_partition(each)) for each in record.partitions],
@@ -207,13 +207,19 @@ class _RecordCodec:
     unpack: Callable[[Any], MetadataRecord]
 
 
-def _unpack_number(kind: Callable[[int], MetadataRecord]) -> Callable[[_Named], MetadataRecord]:
+def _unpack_number(
+    kind: Callable[[int], MetadataRecord],
+) -> Callable[[_NamedNumber], MetadataRecord]:
     return lambda stored: kind(stored.number)
 
 
 _CODECS: Final = (
     _RecordCodec(
-        0, ClusterNamed, _Named, lambda r: _Named(name=r.cluster_id), lambda s: ClusterNamed(s.name)
+        0,
+        ClusterNamed,
+        _NamedNumber,
+        lambda r: _NamedNumber(name=r.cluster_id),
+        lambda s: ClusterNamed(s.name),
     ),
     _RecordCodec(
         1,
@@ -230,34 +236,40 @@ _CODECS: Final = (
         lambda s: BrokerRegistered(_unpack_broker(s)),
     ),
     _RecordCodec(
-        3, BrokerFenced, _Named, lambda r: _Named(number=r.broker_id), _unpack_number(BrokerFenced)
+        3,
+        BrokerFenced,
+        _NamedNumber,
+        lambda r: _NamedNumber(number=r.broker_id),
+        _unpack_number(BrokerFenced),
     ),
     _RecordCodec(
         4,
         BrokerLeaving,
-        _Named,
-        lambda r: _Named(number=r.broker_id),
+        _NamedNumber,
+        lambda r: _NamedNumber(number=r.broker_id),
         _unpack_number(BrokerLeaving),
     ),
     _RecordCodec(
         5,
         BrokerUnregistered,
-        _Named,
-        lambda r: _Named(number=r.broker_id),
+        _NamedNumber,
+        lambda r: _NamedNumber(number=r.broker_id),
         _unpack_number(BrokerUnregistered),
     ),
     _RecordCodec(
         6,
         TopicCreated,
-        _Topic,
+        _TopicPartitions,
         _pack_topic,
         lambda s: TopicCreated(s.name, s.topic_id, tuple(map(_unpack_partition, s.partitions))),
     ),
     _RecordCodec(
         7,
         PartitionsAdded,
-        _Topic,
-        lambda r: _Topic(topic_id=r.topic_id, partitions=list(map(_pack_partition, r.partitions))),
+        _TopicPartitions,
+        lambda r: _TopicPartitions(
+            topic_id=r.topic_id, partitions=list(map(_pack_partition, r.partitions))
+        ),
         lambda s: PartitionsAdded(s.topic_id, tuple(map(_unpack_partition, s.partitions))),
     ),
     _RecordCodec(
@@ -272,8 +284,8 @@ _CODECS: Final = (
     _RecordCodec(
         9,
         LeaderRestarted,
-        _Named,
-        lambda r: _Named(number=r.broker_id),
+        _NamedNumber,
+        lambda r: _NamedNumber(number=r.broker_id),
         _unpack_number(LeaderRestarted),
     ),
     _RecordCodec(
@@ -287,15 +299,15 @@ _CODECS: Final = (
     _RecordCodec(
         12,
         FeatureSet,
-        _Named,
-        lambda r: _Named(name=r.name, number=r.level),
+        _NamedNumber,
+        lambda r: _NamedNumber(name=r.name, number=r.level),
         lambda s: FeatureSet(s.name, s.number),
     ),
     _RecordCodec(
         13,
         ProducerIdsReserved,
-        _Named,
-        lambda r: _Named(number=r.next_producer_id),
+        _NamedNumber,
+        lambda r: _NamedNumber(number=r.next_producer_id),
         _unpack_number(ProducerIdsReserved),
     ),
 )
