@@ -201,7 +201,7 @@ def test_a_data_directory_of_another_cluster_is_rejected(tmp_path: Path) -> None
         )
         world = Environment(cluster_store=lambda *_: elsewhere.store())
         with pytest.raises(StartupError, match=r"belongs to cluster .*, this broker to"):
-            await Broker(settings, world=world).start()
+            await Broker(settings, environment=world).start()
 
     run(test())
 

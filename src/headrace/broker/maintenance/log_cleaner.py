@@ -90,7 +90,7 @@ class LogCleanerHost(Protocol):
     """What the cleaner needs of its broker."""
 
     loop: asyncio.AbstractEventLoop
-    world: Environment
+    environment: Environment
     clock: Clock
     offload: Offload
     settings: BrokerSettings
@@ -255,7 +255,9 @@ class LogCleaner:
             # Before the first segment is replaced: it tells recovery to expect gaps in the offsets.
             await self._host.offload(self._host.logs.save_cleaned, cleaned, dirt.first_dirty)
         if self._worker is None:
-            self._worker = self._host.world.worker(self._host.loop, self._host.offload, WORKER)
+            self._worker = self._host.environment.worker(
+                self._host.loop, self._host.offload, WORKER
+            )
         worker = self._worker
         await worker.send(job.encode())
         while True:

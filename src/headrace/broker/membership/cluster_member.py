@@ -167,7 +167,7 @@ class ClusterMember:
         # No await from here on: the hosted replicas must match the image.
         image = self.metadata.image
         settle_strays(broker.logs, image, broker.node_id)
-        broker.host(image)
+        broker.load_roles(image)
         self.metadata.begin()
         broker.producer_ids.prepare()
         broker.replication.start(self.peers, self._send_alter_partition)

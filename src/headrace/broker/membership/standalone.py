@@ -18,7 +18,7 @@ METADATA_FILE: Final = "headrace-metadata.sqlite"
 class StandaloneHost(ClusterRoleHost, Protocol):
     """What a standalone node needs from its broker."""
 
-    world: Environment
+    environment: Environment
     offload: Offload
 
 
@@ -36,12 +36,12 @@ class Standalone:
         broker = self._broker
         directory = broker.settings.log_dirs[0]
         place = IN_MEMORY if self._in_memory else f"{directory}/{METADATA_FILE}"
-        self._store = store = broker.world.metadata_store(place)
+        self._store = store = broker.environment.metadata_store(place)
         image = store.load()
         broker.open_logs(image.cluster_id or None, image)
         self._controller = Decisions(image, broker.settings.controller(), broker.random)
         self.metadata = StandaloneMetadata(self._controller, store, broker.offload, broker.publish)
-        broker.host(image)
+        broker.load_roles(image)
 
     async def join(self) -> None:
         broker = self._broker

@@ -165,3 +165,17 @@ class MetadataPublisher:
                 "cannot delete the files of a deleted partition; they remain on disk",
                 extra={"topic": replica.topic, "partition": replica.index, "error": str(error)},
             )
+
+
+def changed_topics(records: Sequence[MetadataRecord], table: PartitionTable) -> set[str]:
+    """The topics that these records create, extend or delete; the last are still in the table."""
+    names = set()
+    for record in records:
+        match record:
+            case TopicCreated(name):
+                names.add(name)
+            case PartitionsAdded(topic_id) | TopicDeleted(topic_id):
+                hosted = table.by_id.get(topic_id)
+                if hosted is not None:
+                    names.add(hosted.name)
+    return names

@@ -167,7 +167,7 @@ class AlterPartitionManager:
             if (
                 id_ not in partition.isr
                 and leader.has_caught_up(id_)
-                and self._sessions.is_heard(id_, progress.broker_epoch, key, since)
+                and self._sessions.has_fetched_since(id_, progress.broker_epoch, key, since)
             ):
                 self._joining.setdefault(leader, set()).add(id_)
 
@@ -216,14 +216,17 @@ class AlterPartitionManager:
         try:
             answer = await self._ask(self._request(proposed))
         except ClientError as error:
-            log.info("in-sync sets are not changed yet", extra={"error": str(error)})
+            self._log_retry(proposed, str(error))
             return False
         except Exception:
-            log.exception("in-sync sets are not changed yet")
+            log.exception(
+                "unexpected error while changing ISRs, retrying in %g s",
+                RETRY_S,
+                extra={"partitions": len(proposed)},
+            )
             return False
         if answer.error_code:
-            name = code_of_number(answer.error_code).name
-            log.info("in-sync sets are not changed yet", extra={"error": name})
+            self._log_retry(proposed, code_of_number(answer.error_code).name)
             return False
         answers = {
             (topic.topic_id, each.partition_index): each
@@ -236,6 +239,14 @@ class AlterPartitionManager:
             if found is None or not self._answered(leader, proposal, found):
                 clear = False
         return clear
+
+    @staticmethod
+    def _log_retry(proposed: Mapping[Leader, IsrProposal], error: str) -> None:
+        log.info(
+            "the controller has not answered ISR changes, retrying in %g s",
+            RETRY_S,
+            extra={"partitions": len(proposed), "error": error},
+        )
 
     def _request(self, proposed: dict[Leader, IsrProposal]) -> AlterPartitionRequest:
         topics: dict[bytes, AlterPartitionTopic] = {}
@@ -275,11 +286,11 @@ class AlterPartitionManager:
         elif code not in _OVERTAKEN:
             return False
         log.info(
-            "in-sync set",
+            "the controller answered an ISR change",
             extra={
                 "topic": leader.topic,
                 "partition": leader.index,
-                "isr": sorted(proposal.ids),
+                "proposed_isr": sorted(proposal.ids),
                 "answer": code.name,
             },
         )

@@ -91,8 +91,14 @@ class IsrResignation:
         try:
             answer = await self._ask(request)
             name = code_of_number(answer.error_code).name
-            log.info("left in-sync sets", extra={"partitions": partitions, "answer": name})
+            log.info(
+                "asked the controller to leave the ISR of partitions on a full or failed disk",
+                extra={"partitions": partitions, "answer": name},
+            )
         except ClientError as error:
-            log.info("in-sync sets are not left yet", extra={"error": str(error)})
+            log.info(
+                "cannot leave the ISR of partitions on a full or failed disk yet, retrying",
+                extra={"partitions": partitions, "error": str(error)},
+            )
         finally:
             self._asking = None

@@ -123,7 +123,11 @@ class ReplicaMover:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._failed[key] = str(error)
-            log.error("a replica's move broke off", exc_info=error)
+            log.error(
+                "unexpected error while moving a replica; the next start of the broker resumes it",
+                extra={"topic": key[0], "partition": key[1]},
+                exc_info=error,
+            )
         self.resume()
 
     async def _run(self, key: Key) -> None:
@@ -213,7 +217,7 @@ class ReplicaMover:
             return False
         replica.moved_to(self._host.logs.finish_move(original))
         log.info(
-            "moved a replica",
+            "moved a replica to another log directory",
             extra={"topic": key[0], "partition": key[1], "to": copy.directory.path},
         )
         return True

@@ -120,7 +120,9 @@ class Timers:
                 try:
                     callback()
                 except Exception:
-                    log.exception("a timer failed")
+                    log.exception(
+                        "unexpected error in the callback of a timer; the other timers run"
+                    )
         if self._heap:
             self._arm(self._heap[0].at)
 

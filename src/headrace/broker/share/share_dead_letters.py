@@ -114,7 +114,12 @@ class DeadLetterQueue:
         if task.cancelled():
             return
         if task.exception() is not None:
-            log.error("dead letters are not written any more", exc_info=task.exception())
+            log.error(
+                "unexpected error while writing dead letters; they wait until the share partition "
+                "is loaded again",
+                extra=self._log_fields(),
+                exc_info=task.exception(),
+            )
         else:
             self.add(())  # records added since the last pass
 
@@ -132,8 +137,9 @@ class DeadLetterQueue:
                 await self._archive(letter.first, last)
             except NotWritten as error:
                 log.warning(
-                    "a dead letter waits",
-                    extra={"group": self._live.key.group_id, "reason": str(error)},
+                    "cannot write a dead letter, retrying in %g s",
+                    pause_s,
+                    extra=self._log_fields() | {"error": str(error)},
                 )
                 await self._pause(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -157,6 +163,14 @@ class DeadLetterQueue:
         while not await self._live.archive(first, last):
             await self._pause(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _log_fields(self) -> dict[str, object]:
+        source = self._live
+        return {
+            "group": source.key.group_id,
+            "topic": source.leader.topic,
+            "partition": source.leader.index,
+        }
 
     async def _pause(self, delay_s: float) -> None:
         over: asyncio.Future[None] = self._host.loop.create_future()
@@ -225,7 +239,7 @@ class ShareDeadLetters:
             await self._create(name)
         topic = self._host.metadata.image.topics.get(name)
         if topic is None:
-            raise NotWritten(f"dead-letter topic {name} is being made")
+            raise NotWritten(f"dead-letter topic {name} is being created")
         return letter_log(self._host, name, source_partition % len(topic.partitions))
 
     async def _create(self, name: str) -> None:

@@ -270,7 +270,7 @@ class SharePartitionRunner:
         outcome = _outcome_of(refused[0]) if refused else DONE
         if outcome.code:
             log.warning(
-                "a share group's state was not stored",
+                "cannot store the state of a share partition; the records keep their locks",
                 extra={
                     "group": self.key.group_id,
                     "log": f"{self.leader.topic}-{self.leader.index}",

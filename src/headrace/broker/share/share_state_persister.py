@@ -62,7 +62,7 @@ class _Topic(Protocol[P_co]):
 class ShareStateCoordinator(Protocol):
     """Stores the state of share partitions by key."""
 
-    def elsewhere(self, key: str) -> int | None: ...
+    def remote_leader_of(self, key: str) -> int | None: ...
 
     def run(
         self, key: str, decide: Callable[[ShareStateShard, int], CoordinatorResult[R]]
@@ -145,7 +145,7 @@ class ShareStatePersister:
     ) -> bool | asyncio.Future[bool]:
         """The result immediately if it is available; `refuse` converts errors to results."""
         coordinator = self._host.share_state
-        host = coordinator.elsewhere(key.coordinator_key)
+        host = coordinator.remote_leader_of(key.coordinator_key)
         if host is None:
             return coordinator.answer(
                 key.coordinator_key, lambda shard, now_ms: shard.write(key, change, now_ms), refuse
@@ -224,7 +224,7 @@ class ShareStatePersister:
         remotely: Callable[[int], Coroutine[object, object, R]],
     ) -> asyncio.Future[R]:
         coordinator = self._host.share_state
-        host = coordinator.elsewhere(key.coordinator_key)
+        host = coordinator.remote_leader_of(key.coordinator_key)
         if host is None:
             return coordinator.run(key.coordinator_key, here)
         return self._host.loop.create_task(remotely(host))

@@ -120,13 +120,15 @@ def _count_what_was_sent(original: Any) -> object:
     return read
 
 
-def _take_late_answers(original: Any) -> object:
+def _append_late_responses(original: Any) -> object:
     """Responses to an earlier fetch are used although the position has changed since."""
 
-    def take_slice(self: ReplicaFetcher, line: Any, _number: int, parts: Any, first: int) -> None:
-        original(self, line, self._session.number, parts, first)
+    def append_slices(
+        self: ReplicaFetcher, link: Any, _number: int, parts: Any, first: int
+    ) -> None:
+        original(self, link, self._session.number, parts, first)
 
-    return take_slice
+    return append_slices
 
 
 def _append_anywhere(original: Any) -> object:
@@ -321,12 +323,12 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "count-sent": Planted(
         "A leader counts sent records as received",
-        _replace(FollowerFetchSession, "_read", _count_what_was_sent),
+        _replace(FollowerFetchSession, "_read_position", _count_what_was_sent),
     ),
     "stale-session": Planted(
         "A follower uses late responses of its fetch session, whatever its log end",
         _all(
-            _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
+            _replace(ReplicaFetcher, "_append_slices", _append_late_responses),
             _replace(append_validation, "_validate_replicated", _append_anywhere),
         ),
     ),
