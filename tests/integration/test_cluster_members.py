@@ -179,7 +179,9 @@ def test_producer_ids_are_unique_across_brokers(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             brokers = list(members.brokers.values())
-            ids = [await broker.producer_ids.next() for broker in brokers for _ in range(3)]
+            ids = [
+                await broker.producer_ids.wait_for_next_id() for broker in brokers for _ in range(3)
+            ]
             assert len(set(ids)) == len(ids)
 
     run(test())

@@ -366,7 +366,7 @@ class ShardRunner(Generic[S]):
                 self._timers.cancel(timer.key)
 
     def _timed_out(self, key: Hashable) -> None:
-        if key in self.shard.expirations and self._jumps.has_jumped():
+        if key in self.shard.expirations and self._jumps.check_for_jump():
             self._timers.set(key, AFTER_JUMP_S)
             return
         outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))

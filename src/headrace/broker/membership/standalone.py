@@ -4,7 +4,7 @@ from typing import Final, Protocol
 
 from headrace.broker.membership.cluster_role import ClusterRoleHost
 from headrace.broker.metadata.standalone_metadata import StandaloneMetadata
-from headrace.broker.partitions.import_kafka_logs import adopt
+from headrace.broker.partitions.import_kafka_logs import imported_topics
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
@@ -48,7 +48,7 @@ class Standalone:
         is_new = not self.metadata.image.cluster_id
         await self.metadata.record(self._controller.bootstrap(broker.logs.cluster_id))
         if is_new:
-            await self.metadata.record(adopt(broker.logs, broker.node_id))
+            await self.metadata.record(imported_topics(broker.logs, broker.node_id))
         registered = await self.metadata.decide(
             lambda controller: controller.register_broker(
                 broker.node_id,

@@ -342,7 +342,7 @@ class ReplicaFetcher:
                 return
             state.backoff_s = 0.0
             start = follower.log.log_start_offset
-            result = follower.take(
+            result = follower.append_fetched(
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
             )
             moved = follower.log.log_start_offset != start

@@ -18,9 +18,6 @@ from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
 from headrace.broker.replication.follower_fetch_session import FollowerFetchSession
 from headrace.broker.replication.replica_fetcher import ReplicaFetcher
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
-from headrace.cluster.image import MetadataImage
-from headrace.cluster.image_diff import records_between
-from headrace.cluster.record_format import decode
 from headrace.controller import broker_fencing, isr_changes
 from headrace.controller.partition_change import PartitionChange
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
@@ -259,18 +256,11 @@ def _trust_everyone(_original: Any) -> object:
 
 
 def _take_from_anyone(_original: Any) -> object:
-    def take(self: BrokerLifecycle, answer: Any) -> bool:
-        before = self._metadata.image
-        records = [decode(each) for each in answer.records]
-        if answer.is_snapshot:
-            image = MetadataImage().apply(records).at_version(answer.version)
-            records = list(records_between(before, image))
-        else:
-            image = before.apply(records).at_version(answer.version)
-        self._metadata.advance(image, records)
+    def apply_metadata(self: BrokerLifecycle, answer: Any) -> bool:
+        self._advance_metadata(answer)
         return True
 
-    return take
+    return apply_metadata
 
 
 def _listen_on(original: Any) -> object:

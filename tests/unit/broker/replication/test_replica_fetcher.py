@@ -207,7 +207,7 @@ class TakingFollower:
 
 def a_taking_follower(noted: TakingFollower) -> Follower:
     follower = a_follower(0)
-    cast("Any", follower).take = noted.take
+    cast("Any", follower).append_fetched = noted.take
     cast("Any", follower).log.log_start_offset = 0
     return follower
 
@@ -260,7 +260,7 @@ class CutFollower:
         self.log.log_end_offset, self.log.log_start_offset = end, 0
         self._cut_ends = cut_ends
         cast("Any", self.follower).truncate_to = self._truncate_to
-        cast("Any", self.follower).take = self._append_slice
+        cast("Any", self.follower).append_fetched = self._append_slice
 
     def _truncate_to(self, _epoch: int, _end_offset: int) -> int:
         self.log.log_end_offset = end = next(self._cut_ends)
