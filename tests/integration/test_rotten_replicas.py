@@ -288,7 +288,7 @@ class LateLine:
     def __init__(self, members: Members, follower: int, leader: int, offset: int) -> None:
         fetchers = members.brokers[follower].replication._fetchers
         assert fetchers is not None
-        line: Any = fetchers._by_source[leader]._line.current
+        line: Any = fetchers._by_source[leader]._connection.current
         self._send = line.start
         self._offset = offset
         self._arrives = False

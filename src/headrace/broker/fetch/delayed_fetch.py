@@ -7,19 +7,32 @@ from headrace.replication.replica import Replica
 from headrace.storage.errors import StorageError
 
 
-class DelayedFetch:
+class DelayedResponse:
+    """A response that waits; a subclass stops its wait in `_stop_watching`."""
+
+    __slots__ = ("_answer", "future")
+
+    future: "asyncio.Future[object]"
+    _answer: Callable[[], object]
+
+    def finish(self) -> None:
+        """Answers with what is available."""
+        if self.future.done():
+            return
+        self._stop_watching()
+        try:
+            self.future.set_result(self._answer())
+        except Exception as error:
+            self.future.set_exception(error)
+
+    def _stop_watching(self) -> None:
+        raise NotImplementedError
+
+
+class DelayedFetch(DelayedResponse):
     """Counts the bytes that become readable and answers once there are enough of them."""
 
-    __slots__ = (
-        "_answer",
-        "_enough",
-        "_leaders",
-        "_loop",
-        "_missing_bytes",
-        "_scheduled",
-        "_timer",
-        "future",
-    )
+    __slots__ = ("_enough", "_leaders", "_loop", "_missing_bytes", "_scheduled", "_timer")
 
     def __init__(
         self,
@@ -32,7 +45,7 @@ class DelayedFetch:
     ) -> None:
         """`enough` reads again and returns whether the response may be sent; a plain fetch counts
         bytes instead."""
-        self.future: asyncio.Future[object] = loop.create_future()
+        self.future = loop.create_future()
         self._loop = loop
         self._answer = answer
         self._enough = enough
@@ -56,15 +69,6 @@ class DelayedFetch:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.finish)
-
-    def finish(self) -> None:
-        if self.future.done():
-            return
-        self._stop_watching()
-        try:
-            self.future.set_result(self._answer())
-        except Exception as error:
-            self.future.set_exception(error)
 
     def _stop_watching(self) -> None:
         self._timer.cancel()

@@ -72,7 +72,7 @@ class ReplicaRoles:
         if isinstance(before, Leader):
             if epoch > before.epoch:
                 with suppress(StorageError):  # offline, which is already logged
-                    before.lead_on(partition, now)
+                    before.begin_leader_epoch(partition, now)
                 self.notify_listeners(hosted.name, index, before, before)
             else:
                 before.partition_changed(partition, now)

@@ -207,7 +207,7 @@ class AlterPartitionManager:
                 if not self._proposed:
                     return
                 if not await self._ask_once(dict(self._proposed)):
-                    await self._pause()
+                    await self._host.timers.sleep(RETRY_S)
         finally:
             self._sending = None
 
@@ -249,12 +249,9 @@ class AlterPartitionManager:
         )
 
     def _request(self, proposed: dict[Leader, IsrProposal]) -> AlterPartitionRequest:
-        topics: dict[bytes, AlterPartitionTopic] = {}
-        for leader, proposal in proposed.items():
-            topic = topics.setdefault(
-                leader.topic_id, AlterPartitionTopic(topic_id=leader.topic_id, partitions=[])
-            )
-            topic.partitions.append(
+        changes = (
+            (
+                leader.topic_id,
                 AlterPartitionData(
                     partition_index=leader.index,
                     leader_epoch=proposal.leader_epoch,
@@ -263,13 +260,11 @@ class AlterPartitionManager:
                         for id_, epoch in proposal.isr
                     ],
                     partition_epoch=proposal.partition_epoch,
-                )
+                ),
             )
-        return AlterPartitionRequest(
-            broker_id=self._host.node_id,
-            broker_epoch=self._host.broker_epoch,
-            topics=list(topics.values()),
+            for leader, proposal in proposed.items()
         )
+        return alter_partition_request(self._host.node_id, self._host.broker_epoch, changes)
 
     def _answered(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> bool:
         """Whether this change needs no further request."""
@@ -310,12 +305,15 @@ class AlterPartitionManager:
         if leader.pending is proposal and answer.partition_epoch == proposal.partition_epoch:
             leader.refused(proposal)  # nothing changed
 
-    async def _pause(self) -> None:
-        over = self._host.loop.create_future()
-        timer = self._host.timers.call_later(
-            RETRY_S, lambda: None if over.done() else over.set_result(None)
-        )
-        try:
-            await over
-        finally:
-            timer.cancel()
+
+def alter_partition_request(
+    node_id: int, broker_epoch: int, changes: Iterable[tuple[bytes, AlterPartitionData]]
+) -> AlterPartitionRequest:
+    """The request for these changes, each with its topic id."""
+    topics: dict[bytes, AlterPartitionTopic] = {}
+    for topic_id, change in changes:
+        topic = topics.setdefault(topic_id, AlterPartitionTopic(topic_id=topic_id, partitions=[]))
+        topic.partitions.append(change)
+    return AlterPartitionRequest(
+        broker_id=node_id, broker_epoch=broker_epoch, topics=list(topics.values())
+    )

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.broker.fetch.delayed_fetch import DelayedResponse
 from headrace.broker.replication.follower_fetch_session import (
     FetchPosition,
     FollowerFetchSession,
@@ -53,7 +55,7 @@ def handle(
     replication.followers_fetched(replica_id, counted)
     if request.max_wait_ms <= 0 or host.stopping or session.check_ready(host.partitions, now):
         return answer(host, session, request.max_bytes)
-    return _DelayedReplicaFetch(host, session, request).future
+    return _DelayedReplicaFetch(host, session, request).future  # type: ignore[return-value]
 
 
 def answer(host: FollowerFetchHost, session: FollowerFetchSession, max_bytes: int) -> FetchResponse:
@@ -67,33 +69,31 @@ def answer(host: FollowerFetchHost, session: FollowerFetchSession, max_bytes: in
     return FetchResponse(session_id=session.session_id, responses=list(topics.values()))
 
 
-class _DelayedReplicaFetch:
+class _DelayedReplicaFetch(DelayedResponse):
     """A fetch that waits for records, an error or its time limit."""
 
     __slots__ = (
         "_catch_up_timer",
         "_host",
-        "_max_bytes",
         "_scheduled",
         "_session",
         "_timer",
-        "future",
     )
 
     def __init__(
         self, host: FollowerFetchHost, session: FollowerFetchSession, request: FetchRequest
     ) -> None:
-        self.future: asyncio.Future[Struct | None] = host.loop.create_future()
+        self.future = host.loop.create_future()
         self._host = host
         self._session = session
-        self._max_bytes = request.max_bytes
+        self._answer = partial(answer, host, session, request.max_bytes)
         self._scheduled = False
         self._timer = host.loop.call_later(request.max_wait_ms / 1000, self.finish)
         self._catch_up_timer: asyncio.TimerHandle | None = None
         session.waiting = self
         host.replication.waiting[self] = None
         # A follower that disconnects cancels the future.
-        self.future.add_done_callback(lambda _: self._stop_waiting())
+        self.future.add_done_callback(lambda _: self._stop_watching())
         self._schedule_catch_up()
 
     def wake(self) -> None:
@@ -120,16 +120,7 @@ class _DelayedReplicaFetch:
         else:
             self._schedule_catch_up()
 
-    def finish(self) -> None:
-        if self.future.done():
-            return
-        self._stop_waiting()
-        try:
-            self.future.set_result(answer(self._host, self._session, self._max_bytes))
-        except Exception as error:
-            self.future.set_exception(error)
-
-    def _stop_waiting(self) -> None:
+    def _stop_watching(self) -> None:
         self._timer.cancel()
         if self._catch_up_timer is not None:
             self._catch_up_timer.cancel()

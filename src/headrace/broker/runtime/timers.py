@@ -75,6 +75,15 @@ class Timers:
             self._arm(timer.at)
         return timer
 
+    async def sleep(self, delay_s: float) -> None:
+        """Waits on the injected clock."""
+        over: asyncio.Future[None] = self._loop.create_future()
+        timer = self.call_later(delay_s, lambda: None if over.done() else over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
     @property
     def due(self) -> bool:
         """Whether a timer has expired whose callback has not run yet."""

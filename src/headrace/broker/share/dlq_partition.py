@@ -95,7 +95,7 @@ class DlqPartition(Protocol):
         ...
 
 
-def letter_log(host: DlqHost, topic: str, index: int) -> DlqPartition:
+def find_dlq_partition(host: DlqHost, topic: str, index: int) -> DlqPartition:
     """The partition at its current leader; raises `NotWritten`."""
     known = host.metadata.image.topics.get(topic)
     partition = known.partition(index) if known is not None else None
