@@ -16,7 +16,8 @@ from headrace.broker.replication.alter_partition_manager import (
     AskController,
 )
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions, WaitingFetch
+from headrace.broker.replication.follower_fetch_session import WaitingFetch
+from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
 from headrace.broker.replication.full_disk_detector import FullDiskDetector
 from headrace.broker.replication.isr_resignation import IsrResignation, IsrResignationHost
 from headrace.broker.replication.replica_fetcher_manager import (
