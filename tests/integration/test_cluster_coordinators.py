@@ -96,7 +96,7 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
 
 def host(members: Members, find: Callable[[int], Coordinator[Shard]], key: str) -> int:
     """The coordinator of the key, as returned by any broker."""
-    return find(next(iter(members.brokers))).host_of(key)
+    return find(next(iter(members.brokers))).leader_of(key)
 
 
 def test_a_group_resumes_after_its_coordinator_fails(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_group_resumes_after_its_coordinator_fails(tmp_path: Path) -> None:
             dead = host(members, lambda id_: members.brokers[id_].groups, "readers")
             members.kill(dead)
             live = next(iter(members.brokers.values()))
-            await until(lambda: live.groups.host_of("readers") != dead, "another coordinator")
+            await until(lambda: live.groups.leader_of("readers") != dead, "another coordinator")
             assert await aside(lambda: committed(servers, "readers", "orders")) == [10] * PARTITIONS
             await aside(lambda: produce(servers, "orders", range(60, 120)))
             more = await aside(lambda: consume(servers, "readers", "orders", 60))

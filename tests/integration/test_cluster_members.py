@@ -179,7 +179,9 @@ def test_producer_ids_are_unique_across_brokers(tmp_path: Path) -> None:
     async def test() -> None:
         async with Members(tmp_path) as members:
             brokers = list(members.brokers.values())
-            ids = [await broker.producer_ids.next() for broker in brokers for _ in range(3)]
+            ids = [
+                await broker.producer_ids.wait_for_next_id() for broker in brokers for _ in range(3)
+            ]
             assert len(set(ids)) == len(ids)
 
     run(test())
@@ -201,7 +203,7 @@ def test_a_data_directory_of_another_cluster_is_rejected(tmp_path: Path) -> None
         )
         world = Environment(cluster_store=lambda *_: elsewhere.store())
         with pytest.raises(StartupError, match=r"belongs to cluster .*, this broker to"):
-            await Broker(settings, world=world).start()
+            await Broker(settings, environment=world).start()
 
     run(test())
 

@@ -78,7 +78,7 @@ def test_a_transaction_can_begin_before_the_previous_markers_arrive(
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
             producer, wires = await aside(lambda: begin(members, stack))
-            host = members.brokers[1].transactions.host_of(producer.transactional_id)
+            host = members.brokers[1].transactions.leader_of(producer.transactional_id)
             leader = next(id_ for id_ in members.brokers if id_ != host)
             await create(members, [leader])
 
@@ -107,11 +107,11 @@ def test_offsets_can_be_sent_before_the_previous_transactions_markers_arrive(
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
             producer, wires = await aside(lambda: begin(members, stack))
-            host = members.brokers[1].transactions.host_of(producer.transactional_id)
+            host = members.brokers[1].transactions.leader_of(producer.transactional_id)
             await aside(lambda: find_coordinator(wires[1], "any", GROUP_KEY))
             groups = members.brokers[1].groups
-            group = next(f"g{n}" for n in range(100) if groups.host_of(f"g{n}") != host)
-            leader = groups.host_of(group)
+            group = next(f"g{n}" for n in range(100) if groups.leader_of(f"g{n}") != host)
+            leader = groups.leader_of(group)
             await create(members)
 
             def commit(offset: int) -> ErrorCode:
@@ -138,7 +138,7 @@ def begin(members: Members, stack: ExitStack) -> tuple[TransactionalProducer, di
         for id_, broker in members.brokers.items()
     }
     producer = TransactionalProducer(wires[1])
-    producer.wire = wires[members.brokers[1].transactions.host_of(producer.transactional_id)]
+    producer.wire = wires[members.brokers[1].transactions.leader_of(producer.transactional_id)]
     return producer.init(), wires
 
 

@@ -159,7 +159,7 @@ def test_a_damaged_log_is_skipped_and_reported(broker: Broker, wire: Wire) -> No
     wait_for(lambda: cleaner.status.uncleanable, "it is given up", deadline_s=DEADLINE_S)
     (left,) = cleaner.status.uncleanable
     assert (left.topic, left.partition) == ("damaged", 0)
-    assert left.until_whole
+    assert left.until_repaired
     assert "the checksum is wrong" in left.reason
     assert path.stat().st_size == size
     wait_for(

@@ -22,7 +22,7 @@ def test_a_broker_without_an_id_gets_one_and_keeps_it_after_a_restart(tmp_path: 
                 "listeners": "PLAINTEXT://127.0.0.1:0",
                 "log.dirs": f"{tmp_path}/{name}-1,{tmp_path}/{name}-2",
             }
-            broker = Broker(BrokerSettings.parse(settings), world=world)
+            broker = Broker(BrokerSettings.parse(settings), environment=world)
             await broker.start()
             return broker
 

@@ -397,10 +397,10 @@ def test_a_log_is_not_compacted_while_it_moves(tmp_path: Path) -> None:
             log = broker.logs.get("orders", 0)
             assert log is not None
             log.flush()
-            await broker.cleaner.look()
+            await broker.cleaner.run_pass()
             assert broker.cleaner.status.logs_cleaned == 0
             await move(members, log.directory.path)  # which ends it
-            await broker.cleaner.look()
+            await broker.cleaner.run_pass()
             assert broker.cleaner.status.logs_cleaned == 1
 
     run(test())

@@ -288,7 +288,7 @@ class LateLine:
     def __init__(self, members: Members, follower: int, leader: int, offset: int) -> None:
         fetchers = members.brokers[follower].replication._fetchers
         assert fetchers is not None
-        line: Any = fetchers._by_source[leader]._line.current
+        line: Any = fetchers._by_source[leader]._connection.current
         self._send = line.start
         self._offset = offset
         self._arrives = False
@@ -412,12 +412,12 @@ def test_a_replica_that_cannot_be_compacted_is_repaired_and_then_compacted(tmp_p
             log_of(members, 3).flush()
             flip(tmp_path / "3")
             cleaner = members.brokers[3].cleaner
-            await cleaner.look()
-            assert [each.until_whole for each in cleaner.status.uncleanable] == [True]
+            await cleaner.run_pass()
+            assert [each.until_repaired for each in cleaner.status.uncleanable] == [True]
             await until(lambda: 3 not in members.partition(3).isr, "3 is not in sync")
             await all_alike(members, VALUES)
             log_of(members, 3).flush()
-            await cleaner.look()
+            await cleaner.run_pass()
             assert cleaner.status.uncleanable == ()
             assert cleaner.status.logs_cleaned == 1
 

@@ -369,7 +369,7 @@ def test_commits_stored_together_survive_a_restart(tmp_path: Path) -> None:
         try:
             broker.coordinators.load()
             again = Node(broker, [])
-            await until(lambda: bool(broker.groups._seats))
+            await until(lambda: bool(broker.groups._runners))
             assert again.committed() == dict.fromkeys(range(CONNECTIONS), 77)
         finally:
             await broker.stop(timeout_s=30)

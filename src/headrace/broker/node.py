@@ -9,10 +9,7 @@ nothing, and other brokers would keep waiting for it. `ended` holds the reason.
 """
 
 import asyncio
-import errno
 import logging
-import os
-import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,10 +24,10 @@ from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.membership.standalone import Standalone
 from headrace.broker.network.dispatch import Dispatcher, Handle
 from headrace.broker.network.limits import Limits
-from headrace.broker.network.server import Server
+from headrace.broker.network.server import Server, advertised_endpoints, host_and_port
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.partitions.log_configs import LogConfigs
-from headrace.broker.partitions.metadata_publisher import MetadataPublisher
+from headrace.broker.partitions.metadata_publisher import MetadataPublisher, changed_topics
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.partitions.replica_roles import ReplicaRoles, Role, RoleChanged
 from headrace.broker.runtime.environment import Environment
@@ -38,8 +35,7 @@ from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.broker.runtime.timers import Timers
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
-from headrace.cluster.listeners import ANY_ADDRESS, Listener
-from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreated, TopicDeleted
+from headrace.cluster.records import MetadataRecord
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.topology import INTERNAL_TOPICS
@@ -47,7 +43,6 @@ from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
-from headrace.storage.directories.meta_properties import read_meta
 from headrace.storage.errors import LogDirFailed, StorageError
 from headrace.storage.files.filesystem import make_directories
 from headrace.storage.log.log import Log
@@ -82,18 +77,18 @@ class Broker:
         self,
         settings: BrokerSettings,
         *,
-        world: Environment | None = None,
+        environment: Environment | None = None,
         ephemeral: bool = False,
     ) -> None:
         self.settings = settings
-        self.world = world or Environment()
-        self.clock = self.world.clock
-        self.random = self.world.random
-        self.limits = Limits.of(self._effective(MetadataImage()))
+        self.environment = environment or Environment()
+        self.clock = self.environment.clock
+        self.random = self.environment.random
+        self.limits = Limits.from_config(self._effective_config(MetadataImage()))
         self.node_id = settings.node_id
         self.stopping = False
         self._serving = False
-        self._told_to_stop = False
+        self._stop_requested = False
         self._ending: asyncio.Task[None] | None = None  # by itself
         self.endpoints: tuple[Endpoint, ...] = ()
         self.delayed_fetches: dict[DelayedFetch, None] = {}
@@ -104,7 +99,7 @@ class Broker:
         )
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
-        self._role_listeners: list[RoleChanged] = [self._coordinate]
+        self._role_listeners: list[RoleChanged] = [self._coordinator_role_changed]
         self._metadata_in_memory = ephemeral
         self._cluster_role: ClusterRole | None = None
         self.member: ClusterMember | None = None  # the role in a cluster of several brokers
@@ -118,7 +113,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(_address(endpoint.host, endpoint.port) for endpoint in self.endpoints)
+        return ",".join(host_and_port(endpoint.host, endpoint.port) for endpoint in self.endpoints)
 
     @property
     def cluster_id(self) -> str:
@@ -138,9 +133,9 @@ class Broker:
             if replica.known_watermark >= 0
         }
 
-    def on_roles_changed(self, told: RoleChanged) -> None:
-        """Calls `told` for every partition in which this broker's role or its epoch changes."""
-        self._role_listeners.append(told)
+    def on_roles_changed(self, listener: RoleChanged) -> None:
+        """Calls `listener` for every partition where this broker's role or leader epoch changes."""
+        self._role_listeners.append(listener)
 
     # --- the cluster ----------------------------------------------------------------------------
 
@@ -238,11 +233,11 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[LogDirFailed] = self.loop.create_future()
         """Why the broker has ended by itself; `abort` then lets go of what it still holds."""
-        self.offload = self.world.offload(self.loop)
+        self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
         self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
-        self.housekeeping = TaskScheduler(self.loop, self.timers)
+        self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
             await self._start()
@@ -258,19 +253,27 @@ class Broker:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
         for directory in self.settings.log_dirs:
-            make_directories(self.world.files, directory)
+            make_directories(self.environment.files, directory)
         if self.settings.generates_id:
-            self._become(await self._find_id())
+            from headrace.broker.membership.broker_id import find_broker_id
+
+            self._set_node_id(await find_broker_id(self.settings, self.environment))
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
         self.metadata = role.metadata
         self.producer_ids = ProducerIds(self.metadata)
-        bound = [(listener, await self._bind(listener)) for listener in self.settings.listeners]
-        self.endpoints = self._advertised(bound)
+        backlog = self.settings.integer("socket.listen.backlog.size")
+        bound = [
+            (listener, await self.server.bind(listener, backlog))
+            for listener in self.settings.listeners
+        ]
+        self.endpoints = advertised_endpoints(
+            bound, self.settings.advertised_listeners, self.environment.host_name
+        )
         await role.join()
         for warning in self.settings.warnings:
             log.warning(warning)
-        self.housekeeping.start(periodic_tasks(self))
+        self.task_scheduler.start(periodic_tasks(self))
         await self.server.start()
         if self.logs.failure is not None:
             raise self.logs.failure
@@ -282,31 +285,14 @@ class Broker:
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
 
-    async def _find_id(self) -> int:
-        """The id stored in the log directories, or a new one from the cluster."""
-        for directory in self.settings.log_dirs:
-            meta = read_meta(self.world.files, directory)
-            if meta is not None:
-                return meta.node_id
-        store = self.world.cluster_store(self.settings, self.clock)
-        if store is None:
-            raise StartupError("broker.id is not set, and no cluster is there to choose one")
-        try:
-            await store.open()
-            chosen = await store.next_broker_id(self.settings.integer("reserved.broker.max.id"))
-        finally:
-            await store.close()
-        log.info("the cluster chose an id", extra={"broker": chosen})
-        return chosen
-
-    def _become(self, node_id: int) -> None:
+    def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
         self.settings = self.settings.with_id(node_id)
         self.node_id = node_id
         self._log_configs = LogConfigs(self.settings.static, node_id)
 
     def _choose_cluster_role(self) -> ClusterRole:
-        store = self.world.cluster_store(self.settings, self.clock)
+        store = self.environment.cluster_store(self.settings, self.clock)
         if store is None:
             return Standalone(self, in_memory=self._metadata_in_memory)
         from headrace.broker.membership.cluster_member import ClusterMember
@@ -320,29 +306,31 @@ class Broker:
         """Opens the data directories, which must be this cluster's or new."""
         self._logs = LogManager(
             self.settings.log_dirs,
-            self.world.files,
+            self.environment.files,
             self.clock,
             new_id=lambda: self.random.randbytes(16),
             node_id=self.node_id,
             cluster_id=cluster_id,
             metadata_version=metadata_version,
             max_open_files=self.settings.integer("headrace.max.open.files"),
-            on_failure=self._tell_directory_failed,
+            on_failure=self._notify_directory_failed,
         )
-        self.logs.open(lambda topic: self._log_configs.of(image, topic))
+        self.logs.open(lambda topic: self._log_configs.config_of(image, topic))
         roles = ReplicaRoles(
             self.node_id, self.partitions, self.logs, self.clock, self._role_listeners
         )
-        self._hosting = MetadataPublisher(
-            roles, self.partitions, self.logs, self._log_configs.of, self._limit
+        self._metadata_publisher = MetadataPublisher(
+            roles, self.partitions, self.logs, self._log_configs.config_of, self._apply_limits
         )
 
-    def host(self, image: MetadataImage) -> None:
+    def load_roles(self, image: MetadataImage) -> None:
         """Takes the roles that a starting broker has."""
-        self._hosting.load(image)
-        self._limit(image)
+        self._metadata_publisher.load(image)
+        self._apply_limits(image)
 
-    def _coordinate(self, topic: str, index: int, before: Role | None, after: Role | None) -> None:
+    def _coordinator_role_changed(
+        self, topic: str, index: int, before: Role | None, after: Role | None
+    ) -> None:
         """Coordinators move with the leadership of their partitions."""
         if topic not in INTERNAL_TOPICS or before is after:
             return
@@ -355,56 +343,10 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Makes the image after these records real here."""
-        changed = self._topics_in(records)
-        await self._hosting.publish(image, records)
+        changed = changed_topics(records, self.partitions)
+        await self._metadata_publisher.publish(image, records)
         if changed and self._coordinators is not None:
             self._coordinators.topics_changed(changed)
-
-    def _topics_in(self, records: Sequence[MetadataRecord]) -> set[str]:
-        """The topics that these records create, grow or delete; the last are still hosted."""
-        names = set()
-        for record in records:
-            match record:
-                case TopicCreated(name):
-                    names.add(name)
-                case PartitionsAdded(topic_id) | TopicDeleted(topic_id):
-                    hosted = self.partitions.by_id.get(topic_id)
-                    if hosted is not None:
-                        names.add(hosted.name)
-        return names
-
-    async def _bind(self, listener: Listener) -> int:
-        if listener.security_protocol != "PLAINTEXT":
-            msg = f"listener {listener.name}: {listener.security_protocol} is not supported yet"
-            raise StartupError(msg)
-        try:
-            backlog = self.settings.integer("socket.listen.backlog.size")
-            host = listener.host.strip("[]")
-            return await self.server.bind(listener.name, host, listener.port, backlog)
-        except OSError as error:
-            where = _address(listener.host.strip("[]") or ANY_ADDRESS, listener.port)
-            if error.errno == errno.EADDRINUSE:
-                reason = "the port is in use; choose another with --port, or --port 0"
-            elif isinstance(error, socket.gaierror):
-                reason = "no such host; listen on an address of this machine"
-            else:
-                reason = os.strerror(error.errno) if error.errno else str(error)
-            msg = f"cannot listen on {where}: {reason}"
-            raise StartupError(msg) from error
-
-    def _advertised(self, bound: list[tuple[Listener, int]]) -> tuple[Endpoint, ...]:
-        advertised = {listener.name: listener for listener in self.settings.advertised_listeners}
-        endpoints = []
-        for listener, port in bound:
-            shown = advertised.get(listener.name)
-            host = shown.host if shown else listener.host
-            if host in ("", ANY_ADDRESS, "[::]"):
-                host = self.world.host_name()
-            shown_port = shown.port if shown and shown.port else port
-            endpoints.append(
-                Endpoint(listener.name, host.strip("[]"), shown_port, listener.security_protocol)
-            )
-        return tuple(endpoints)
 
     @property
     def effective(self) -> EffectiveConfig:
@@ -412,23 +354,30 @@ class Broker:
         image = self.metadata.image
         known = self._known_effective
         if known is None or known[0] is not image:
-            known = self._known_effective = (image, self._effective(image))
+            known = self._known_effective = (image, self._effective_config(image))
         return known[1]
 
-    def _effective(self, image: MetadataImage) -> EffectiveConfig:
+    def _effective_config(self, image: MetadataImage) -> EffectiveConfig:
         return EffectiveConfig(self.settings.static, self.settings.node_id, image)
 
-    def _limit(self, image: MetadataImage) -> None:
+    def _apply_limits(self, image: MetadataImage) -> None:
         """Settings that may change while the broker runs."""
-        self.limits = Limits.of(self._effective(image))
-        self.server.limit(self.limits.server)
+        self.limits = Limits.from_config(self._effective_config(image))
+        self.server.apply_limits(self.limits.server)
+
+    def _count_full_logs(self, directory: str | None) -> int:
+        """The logs in this directory, or in all, whose last append a full disk refused."""
+        return sum(
+            len(each.state.full) for each in self.logs.directories if directory in (None, each.path)
+        )
 
     def _open_log(self, replica: Replica, config: LogConfig) -> Log:
         opened = self.logs.get_or_create(replica.topic, replica.index, replica.topic_id, config)
         opened.load()
         if opened.latest_epoch > replica.epoch:
             log.error(
-                "a log is ahead of the metadata: was ZooKeeper restored from an old backup?",
+                "a log has a later leader epoch than the metadata: was ZooKeeper restored from an "
+                "old backup?",
                 extra={
                     "log": opened.name,
                     "leader_epoch_in_log": opened.latest_epoch,
@@ -449,7 +398,7 @@ class Broker:
 
     async def stop(self, *, timeout_s: float | None = None) -> None:
         """Finishes what was accepted, flushes, writes the marker."""
-        self._told_to_stop = True
+        self._stop_requested = True
         if self._ending is not None:
             await self._ending
             self.abort()
@@ -467,7 +416,7 @@ class Broker:
         self.timers.close()
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await role.withdraw()
-        await self.housekeeping.stop()
+        await self.task_scheduler.stop()
         # In a thread: thousands of fsyncs must not keep a second signal from being heard.
         closing = self.offload(
             self.logs.close,
@@ -480,7 +429,7 @@ class Broker:
             msg = f"the logs were not on disk within {timeout_s:g} s (headrace.stop.timeout.ms)"
             raise StopTimedOut(msg)
         closing.result()
-        self._release()
+        self._release_resources()
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""
@@ -495,63 +444,62 @@ class Broker:
         if self._coordinators is not None:
             self._coordinators.stop()
 
-    async def until(self, told: "asyncio.Future[Any]") -> None:
-        """Returns when `told` is done, or when the broker has `ended` by itself."""
-        either: list[asyncio.Future[Any]] = [told, self.ended]
+    async def wait_until_ended(self, stop_requested: "asyncio.Future[Any]") -> None:
+        """Returns when a stop is requested, or when the broker has `ended` by itself."""
+        either: list[asyncio.Future[Any]] = [stop_requested, self.ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
-    def _tell_directory_failed(self) -> None:
+    def _notify_directory_failed(self) -> None:
         """Runs in any thread."""
-        self.loop.call_soon_threadsafe(self._directory_failed)
+        self.loop.call_soon_threadsafe(self._end_without_directories)
 
-    def _directory_failed(self) -> None:
+    def _end_without_directories(self) -> None:
         """Ends the broker if it was the last one; a start and a stop find out by themselves."""
         failure = self.logs.failure
-        if failure is None or not self._serving or self.stopping or self._told_to_stop:
+        if failure is None or not self._serving or self.stopping or self._stop_requested:
             return
         log.critical(
-            "the broker ends, because no log directory works any more: see to the disk (is there "
-            "room?) and start it again",
+            "the broker ends, because no log directory works any more: check the disk (is there "
+            "space?) and start it again",
             extra={"broker": self.node_id, "reason": str(failure)},
         )
-        self._cut_off()
+        self._stop_at_once()
         assert self._cluster_role is not None  # it serves
-        self._ending = self.loop.create_task(self._withdraw(self._cluster_role, failure))
+        self._ending = self.loop.create_task(self._withdraw_and_end(self._cluster_role, failure))
 
-    async def _withdraw(self, role: ClusterRole, failure: LogDirFailed) -> None:
+    async def _withdraw_and_end(self, role: ClusterRole, failure: LogDirFailed) -> None:
         """Deregisters, so that other brokers need not wait for the session timeout."""
         try:
             async with asyncio.timeout(WITHDRAWAL_S):
                 await role.withdraw()
         except TimeoutError:
-            log.warning("deregistration timed out; other brokers wait for the session timeout")
+            log.warning(
+                "deregistration timed out; other brokers wait for the session timeout",
+                extra={"broker": self.node_id, "timeout_s": WITHDRAWAL_S},
+            )
         finally:
             if not self.ended.done():
                 self.ended.set_result(failure)
 
     def abort(self) -> None:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
-        self._cut_off()
+        self._stop_at_once()
         if self._logs is not None:
             self._logs.close(clean=False)
-        self._release()
+        self._release_resources()
 
-    def _cut_off(self) -> None:
+    def _stop_at_once(self) -> None:
         """Closes all connections and stops all background work."""
         self.stopping = True
         if self._cluster_role is not None:
             self._cluster_role.crash()
         self.timers.close()
         self._stop_parts(answer_followers=False)
-        self.housekeeping.cancel()
+        self.task_scheduler.cancel()
         self.server.close_listeners()
         self.server.abort()
 
-    def _release(self) -> None:
+    def _release_resources(self) -> None:
         if self._cluster_role is not None:
             self._cluster_role.close()
         self.offload.close()
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -99,7 +99,7 @@ class ActiveController:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._pending: list[_PendingDecision] = []
-        self._working: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._store_changed = asyncio.Event()
         self._abandoned = False
@@ -110,18 +110,20 @@ class ActiveController:
 
     # --- the term -------------------------------------------------------------------------------
 
-    async def enter(self, crashed: tuple[int, int] | None = None) -> None:
+    async def begin_term(self, crashed: tuple[int, int] | None = None) -> None:
         """Loads the store. `crashed` is a predecessor (id, broker epoch) known to be dead."""
         if crashed is not None:
             await self._store.fence(self.elected, *crashed)
-        await self._load()
+        await self._load_image()
         registered = await self._store.registered(self._store_changed.set)
         await self.decide(lambda controller: self._initial_records(controller, registered))
-        self._watching = self._loop.create_task(self._watch())
+        self._watching = self._loop.create_task(self._watch_store())
         if self._max_imbalance is not None:
-            self._rebalancing = self._loop.create_task(self._rebalance(self._max_imbalance))
+            self._rebalancing = self._loop.create_task(
+                self._rebalance_periodically(self._max_imbalance)
+            )
 
-    async def until_over(self) -> None:
+    async def until_term_ends(self) -> None:
         await asyncio.shield(self._over)
 
     @property
@@ -131,17 +133,17 @@ class ActiveController:
     def abandon(self) -> None:
         """Ends the term without resigning, as a crash would."""
         self._abandoned = True
-        self._end("the process is exiting")
+        self._end_term("the process is exiting")
 
-    async def leave(self) -> None:
+    async def resign(self) -> None:
         """Ends the term and resigns, so that another controller can be elected at once."""
-        self._end("the controller resigns")
+        self._end_term("the controller resigns")
         if self._abandoned:
             return
         # If the store is unreachable, a stop must not wait for it. A commit that was sent may be
         # stored or not; it was never published.
-        if self._working is not None:
-            _, waiting = await asyncio.wait({self._working}, timeout=RESIGN_TIMEOUT_S)
+        if self._committing is not None:
+            _, waiting = await asyncio.wait({self._committing}, timeout=RESIGN_TIMEOUT_S)
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
@@ -154,11 +156,11 @@ class ActiveController:
                 extra={"error": str(error)},
             )
 
-    def look(self) -> None:
+    def recheck_registrations(self) -> None:
         """Reads the registrations again soon: they may have changed."""
         self._store_changed.set()
 
-    def _end(self, reason: str) -> None:
+    def _end_term(self, reason: str) -> None:
         if self._over.done():
             return
         log.info(
@@ -173,7 +175,7 @@ class ActiveController:
         self._pending = []
         self.polls.close()
 
-    async def _load(self) -> None:
+    async def _load_image(self) -> None:
         image = await self._store.load()
         if image.controller_epoch != self.elected.controller_epoch:
             raise Fenced(f"a controller with epoch {image.controller_epoch} is active")
@@ -217,7 +219,7 @@ class ActiveController:
         records = reconcile_brokers(image, controller.rules, arrivals)
         return (*records, *initialize_partitions(image.apply(records) if records else image))
 
-    async def _watch(self) -> None:
+    async def _watch_store(self) -> None:
         """Follows the registrations and the controller znode until the term is over."""
         try:
             while not self.is_over:
@@ -235,16 +237,16 @@ class ActiveController:
                 except NotController:
                     return
         except StoreError as error:
-            self._end(str(error))
+            self._end_term(str(error))
         except Exception:
             # A controller that no longer reads registrations would miss every new broker.
             log.exception("the controller failed")
-            self._end("an unexpected error")
+            self._end_term("an unexpected error")
 
     async def _check_store(self) -> None:
         holder = await self._store.controller(self._store_changed.set)
         if holder != (self.elected.controller_id, self.elected.controller_epoch):
-            self._end("another controller was elected")
+            self._end_term("another controller was elected")
             return
         registered = await self._store.registered(self._store_changed.set)
         await self.decide(
@@ -260,15 +262,17 @@ class ActiveController:
                     "fenced a broker because its process has died",
                     extra={"broker": broker_id, "epoch": broker_epoch},
                 )
-            await self.decide(lambda controller: _fenced(controller, broker_id, broker_epoch))
+            await self.decide(
+                lambda controller: _fence_records(controller, broker_id, broker_epoch)
+            )
         except ConnectionSuspended:
             self._store_changed.set()  # its session will expire
         except NotController:
             pass
         except StoreError as error:
-            self._end(str(error))
+            self._end_term(str(error))
 
-    async def _rebalance(self, max_imbalance: float) -> None:
+    async def _rebalance_periodically(self, max_imbalance: float) -> None:
         """Moves leadership back to preferred leaders at the configured interval."""
         pause_s = min(FIRST_REBALANCE_S, self._rebalance_s)
         while not self.is_over:
@@ -294,15 +298,15 @@ class ActiveController:
             raise NotController
         pending = _PendingDecision(decision, self._loop.create_future())
         self._pending.append(pending)
-        if self._working is None:
-            self._working = self._loop.create_task(self._commit_pending())
+        if self._committing is None:
+            self._committing = self._loop.create_task(self._commit_pending())
         # A caller that is cancelled does not cancel its decision.
         decided: Decided[T] = await asyncio.shield(pending.done)
         return decided
 
-    async def spread(self, version: int) -> None:
-        """Returns when every live broker has this version, or after `MAX_SPREAD_S`."""
-        await self.polls.spread(version)
+    async def until_propagated(self, version: int) -> None:
+        """Returns when every live broker has this version, or after `MAX_PROPAGATION_S`."""
+        await self.polls.until_propagated(version)
 
     async def _commit_pending(self) -> None:
         try:
@@ -316,17 +320,17 @@ class ActiveController:
                 except ConnectionSuspended:
                     # The commit may be stored or not: its callers get an error and ask again.
                     self._fail_pending(decisions)
-                    await self._recover()
+                    await self._reload_when_reachable()
                 except BaseException:
                     self._fail_pending(decisions)
                     raise
         except StoreError as error:
-            self._end(str(error))
+            self._end_term(str(error))
         except Exception:
             log.exception("the controller failed")
-            self._end("an unexpected error")
+            self._end_term("an unexpected error")
         finally:
-            self._working = None
+            self._committing = None
 
     async def _commit_together(self, decisions: Sequence[_PendingDecision]) -> None:
         controller = self._controller
@@ -349,7 +353,7 @@ class ActiveController:
             # One version per commit, not per decision: the store counts commits.
             image = controller.image.at_version(before.version + 1)
             self._publish(image, records)
-            self._follow_up(records)
+            self._add_follow_up_decisions(records)
         for pending, results in answers:
             if not pending.done.done():
                 pending.done.set_result(Decided(results, image.version))
@@ -358,7 +362,7 @@ class ActiveController:
         self, decisions: Sequence[_PendingDecision], error: TooLarge
     ) -> None:
         """Commits one by one, so that only the decision that is too large for the store fails."""
-        await self._load()
+        await self._load_image()
         if len(decisions) == 1:
             _fail_decision(decisions[0], error)
             return
@@ -368,16 +372,16 @@ class ActiveController:
             except TooLarge as its_own:
                 await self._commit_separately([pending], its_own)
 
-    async def _recover(self) -> None:
+    async def _reload_when_reachable(self) -> None:
         """Waits until the store is reachable again, and loads it."""
         while not self.is_over:
             try:
-                await self._load()
+                await self._load_image()
                 return
             except ConnectionSuspended:
                 await asyncio.sleep(RETRY_S)
 
-    def _follow_up(self, records: Sequence[MetadataRecord]) -> None:
+    def _add_follow_up_decisions(self, records: Sequence[MetadataRecord]) -> None:
         names = {each.name for each in records if isinstance(each, ConfigChanged)}
         if UNCLEAN_ELECTION in names:
             # Partitions without a leader may get one by an unclean election.
@@ -412,7 +416,7 @@ def _arrival(image: MetadataImage, now: Registration) -> Arrival:
     before = image.brokers.get(now.broker.broker_id)
     if before is None:
         return Arrival(now.broker)
-    disks = _disks(set(before.directories), set(now.broker.directories))
+    disks = _compare_disks(set(before.directories), set(now.broker.directories))
     intact = (
         (disks is Disks.KEPT and now.clean_shutdown_epoch == before.epoch)
         # The same process with a new broker epoch: its session expired, its memory is intact.
@@ -421,13 +425,15 @@ def _arrival(image: MetadataImage, now: Registration) -> Arrival:
     return Arrival(now.broker, intact, disks)
 
 
-def _disks(before: set[str], now: set[str]) -> Disks:
+def _compare_disks(before: set[str], now: set[str]) -> Disks:
     if before <= now:
         return Disks.KEPT
     return Disks.LOST if before.isdisjoint(now) else Disks.CHANGED
 
 
-def _fenced(controller: Decisions, broker_id: int, broker_epoch: int) -> ControllerResult[None]:
+def _fence_records(
+    controller: Decisions, broker_id: int, broker_epoch: int
+) -> ControllerResult[None]:
     broker = controller.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         return ControllerResult((), ())  # a newer incarnation has registered already

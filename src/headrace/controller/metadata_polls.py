@@ -21,7 +21,7 @@ from headrace.protocol.messages.cluster_metadata import (
     ClusterMetadataResponse,
 )
 
-MAX_SPREAD_S: Final = 1.0
+MAX_PROPAGATION_S: Final = 1.0
 """How long a response waits for slow brokers; a slower broker gets the change later."""
 
 MAX_WAIT_MS: Final = 10_000
@@ -31,16 +31,16 @@ class FollowedMetadata(Protocol):
     """The metadata of the broker that the controller runs on: every commit advances it."""
 
     image: MetadataImage
-    journal: MetadataLog
+    metadata_log: MetadataLog
     published_version: int
 
     def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Makes `image` current; `records` are the difference from the image before."""
 
-    def on_news(self, callback: Callable[[], None]) -> None:
+    def add_listener(self, callback: Callable[[], None]) -> None:
         """Calls `callback` for every new image and every published one."""
 
-    def forget(self, callback: Callable[[], None]) -> None:
+    def remove_listener(self, callback: Callable[[], None]) -> None:
         """Stops calling `callback`."""
 
 
@@ -62,7 +62,7 @@ class _PropagationWait(NamedTuple):
     done: "asyncio.Future[None]"
 
 
-Gone = Callable[[int, int], None]
+PollsEnded = Callable[[int, int], None]
 """Called with (broker id, broker epoch) when the connection of a broker's polls has closed."""
 
 
@@ -75,13 +75,13 @@ class MetadataPolls:
         self._pollers: dict[int, _Poller] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._notified_version = metadata.image.version
-        self._spreads: list[_PropagationWait] = []
+        self._propagation_waits: list[_PropagationWait] = []
         self._snapshot: tuple[int, list[bytes]] = (-1, [])
         self._closed = False
-        self.on_gone: Gone = lambda broker_id, broker_epoch: None
-        metadata.on_news(self._metadata_changed)
+        self.on_polls_ended: PollsEnded = lambda broker_id, broker_epoch: None
+        metadata.add_listener(self._metadata_changed)
 
-    def has_heard(self, broker_id: int, broker_epoch: int) -> bool:
+    def is_polling(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether this incarnation of the broker has an open connection for its polls."""
         poller = self._pollers.get(broker_id)
         return poller is not None and poller.broker_epoch == broker_epoch
@@ -95,10 +95,10 @@ class MetadataPolls:
         if self._metadata.image.version == request.version:
             await self._wait_for_change(min(max(request.max_wait_ms, 0), MAX_WAIT_MS) / 1000)
         if self._closed:
-            return self.refusal()
+            return self.not_controller_response()
         return self._poll_response(request.version)
 
-    def refusal(self) -> ClusterMetadataResponse:
+    def not_controller_response(self) -> ClusterMetadataResponse:
         image = self._metadata.image
         return ClusterMetadataResponse(
             error_code=ErrorCode.NOT_CONTROLLER,
@@ -107,7 +107,7 @@ class MetadataPolls:
         )
 
     def _poll_response(self, version: int) -> ClusterMetadataResponse:
-        changes = self._metadata.journal.since(version)
+        changes = self._metadata.metadata_log.since(version)
         if changes is None:
             records = self._encoded_snapshot()
         else:
@@ -127,15 +127,15 @@ class MetadataPolls:
         return self._snapshot[1]
 
     async def _wait_for_change(self, seconds: float) -> None:
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(news)
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(changed)
         try:
             async with asyncio.timeout(seconds):
-                await news
+                await changed
         except TimeoutError:
             pass
         finally:
-            self._waiting.remove(news)
+            self._waiting.remove(changed)
 
     def _note_poll(self, request: ClusterMetadataRequest, connection: PollConnection) -> None:
         id_, epoch = request.broker_id, request.broker_epoch
@@ -143,42 +143,42 @@ class MetadataPolls:
         self._pollers[id_] = _Poller(epoch, request.version, connection)
         if before is None or before.connection is not connection:
             connection.on_close(self, lambda: self._connection_closed(id_, connection))
-        self._check_spreads()
+        self._complete_propagation_waits()
 
     def _connection_closed(self, broker_id: int, connection: PollConnection) -> None:
         poller = self._pollers.get(broker_id)
         if poller is None or poller.connection is not connection:
             return  # the broker polls on a newer connection
         del self._pollers[broker_id]
-        self._check_spreads()
+        self._complete_propagation_waits()
         if not self._closed:
-            self.on_gone(broker_id, poller.broker_epoch)
+            self.on_polls_ended(broker_id, poller.broker_epoch)
 
     def _metadata_changed(self) -> None:
         if self._notified_version != self._metadata.image.version:
             self._notified_version = self._metadata.image.version
-            self._wake()
-        self._check_spreads()
+            self._wake_polls()
+        self._complete_propagation_waits()
 
-    def _wake(self) -> None:
+    def _wake_polls(self) -> None:
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
     # --- propagation ----------------------------------------------------------------------------
 
-    async def spread(self, version: int) -> None:
-        """Returns when this broker and all pollers have this version, or after `MAX_SPREAD_S`."""
-        if self._has_spread(version):
+    async def until_propagated(self, version: int) -> None:
+        """Waits until this broker and all pollers have the version, at most `MAX_PROPAGATION_S`."""
+        if self._is_propagated(version):
             return
-        spread = _PropagationWait(version, asyncio.get_running_loop().create_future())
-        self._spreads.append(spread)
+        wait = _PropagationWait(version, asyncio.get_running_loop().create_future())
+        self._propagation_waits.append(wait)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(MAX_SPREAD_S):
-                await spread.done
-        self._spreads = [each for each in self._spreads if each is not spread]
+            async with asyncio.timeout(MAX_PROPAGATION_S):
+                await wait.done
+        self._propagation_waits = [each for each in self._propagation_waits if each is not wait]
 
-    def _has_spread(self, version: int) -> bool:
+    def _is_propagated(self, version: int) -> bool:
         if self._closed:
             return True
         if self._metadata.published_version < version:
@@ -189,14 +189,14 @@ class MetadataPolls:
             if (broker := self._metadata.image.brokers.get(id_)) is not None and not broker.fenced
         )
 
-    def _check_spreads(self) -> None:
-        for spread in self._spreads:
-            if not spread.done.done() and self._has_spread(spread.version):
-                spread.done.set_result(None)
+    def _complete_propagation_waits(self) -> None:
+        for wait in self._propagation_waits:
+            if not wait.done.done() and self._is_propagated(wait.version):
+                wait.done.set_result(None)
 
     def close(self) -> None:
         """Ends the term: all waiting polls are answered now."""
         self._closed = True
-        self._metadata.forget(self._metadata_changed)
-        self._wake()
-        self._check_spreads()
+        self._metadata.remove_listener(self._metadata_changed)
+        self._wake_polls()
+        self._complete_propagation_waits()

@@ -44,8 +44,8 @@ def place(
     if len(brokers) == 1:
         # The embedded case: every partition is in the same state, so they are one object.
         return (new_partition((live[0].broker_id,), live_ids),) * count
-    leaders = _by_rack_in_turn(live)
-    spare = _by_rack_in_turn([broker for broker in brokers if not broker.is_available])
+    leaders = _alternate_racks(live)
+    spare = _alternate_racks([broker for broker in brokers if not broker.is_available])
     start, round_ = rng.randrange(len(leaders)), rng.randrange(len(leaders))
     return tuple(
         new_partition(
@@ -100,14 +100,14 @@ def bad_assignment(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _by_rack_in_turn(brokers: Sequence[BrokerRegistration]) -> list[BrokerRegistration]:
+def _alternate_racks(brokers: Sequence[BrokerRegistration]) -> list[BrokerRegistration]:
     """Brokers ordered so that neighbours lie in different racks as far as possible."""
     racks: dict[str, list[BrokerRegistration]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         racks.setdefault(broker.rack or "", []).append(broker)
     queues = [racks[rack] for rack in sorted(racks)]
     longest = max(map(len, queues), default=0)
-    return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
+    return [queue[at] for at in range(longest) for queue in queues if at < len(queue)]
 
 
 def _replicas(

@@ -64,7 +64,7 @@ class Follower(Replica):
         # Not the latest epoch: this broker may have led one without appending a record.
         return Position(end, log.epoch_at(end - 1), log.log_start_offset)
 
-    def take(
+    def append_fetched(
         self, records: Buffer, leader_watermark: int, leader_start: int, now_ms: int
     ) -> AppendResult | None:
         """Appends whole batches; `needs_flush` asks for a flush before the next fetch."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
-from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.replication.follower_progress import FollowerProgress
 from headrace.replication.replica import Replica, Waiter
 from headrace.replication.sole_leader import SoleLeader
@@ -33,6 +32,8 @@ class IsrProposal(NamedTuple):
 
 class Leader(SoleLeader):
     """The leader of a partition with several replicas."""
+
+    _commits_at_append = False
 
     __slots__ = (
         "_broker_id",
@@ -127,23 +128,6 @@ class Leader(SoleLeader):
         self.enough_in_sync = not partition.eligible_leaders and len(partition.isr) >= min(
             self._min_isr, len(partition.replicas)
         )
-
-    def append_plain_records(
-        self,
-        payload: bytes,
-        count: int,
-        now_ms: int,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> int:
-        if self.closed:
-            raise self._role_ended()
-        log = self._log or self.log
-        first_offset, needs_flush = log.append_plain_records(
-            payload, count, self.epoch, now_ms, producer_id, producer_epoch
-        )
-        self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)
-        return first_offset
 
     def _record_append(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
         end = log.log_end_offset
@@ -347,7 +331,7 @@ class Leader(SoleLeader):
             return
         self._apply_partition(partition, now)
 
-    def lead_on(self, partition: Partition, now: float) -> None:
+    def begin_leader_epoch(self, partition: Partition, now: float) -> None:
         """Leads on in a new epoch, for example after a replica was removed.
 
         Waits for commits continue: the records are in this leader's log.

@@ -31,7 +31,7 @@ Committed = Callable[[ErrorCode], None]
 """Called once, when the records are committed or this leader cannot commit them."""
 
 
-class _Wait(NamedTuple):
+class _CommitWait(NamedTuple):
     offset: int
     callback: Committed
 
@@ -41,6 +41,8 @@ _offset_of = attrgetter("offset")
 
 class SoleLeader(Replica):
     """One partition's leader. Without other replicas, appended records are committed."""
+
+    _commits_at_append = True
 
     __slots__ = (
         "_unflushed",
@@ -59,7 +61,7 @@ class SoleLeader(Replica):
     ) -> None:
         super().__init__(topic, topic_id, index, epoch, open_log)
         self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
-        self._waits: list[_Wait] | None = None  # by offset
+        self._waits: list[_CommitWait] | None = None  # by offset
         # Whether enough replicas are in sync to accept and commit records with acks=all.
         self.enough_in_sync = True
         self.gaps = SequenceGaps()
@@ -122,10 +124,10 @@ class SoleLeader(Replica):
         first_offset, needs_flush = log.append_plain_records(
             payload, count, self.epoch, now_ms, producer_id, producer_epoch
         )
-        if needs_flush or self._unflushed or self._waiters:
-            self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)
-        else:
+        if self._commits_at_append and not (needs_flush or self._unflushed or self._waiters):
             self.high_watermark = first_offset + count
+        else:
+            self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)
         return first_offset
 
     def _role_ended(self) -> RoleEnded:
@@ -170,7 +172,7 @@ class SoleLeader(Replica):
             waits = self._waits
             if waits is None:
                 waits = self._waits = []
-            insort(waits, _Wait(next_offset, callback), key=_offset_of)
+            insort(waits, _CommitWait(next_offset, callback), key=_offset_of)
 
     def stop_waiting(self, callback: Committed) -> None:
         """Removes the callback of a wait that was given up."""

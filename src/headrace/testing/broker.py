@@ -247,7 +247,7 @@ class Broker(Lifetime):
         if isinstance(self._clock, VirtualClock):
             named |= BY_HAND_SETTINGS
         settings = BrokerSettings.parse(named | self._settings)
-        return Node(settings, world=self._world)
+        return Node(settings, environment=self._world)
 
     def _end_broker(self, ending: Ending) -> None:
         running, self._running = self._running, None
@@ -327,7 +327,7 @@ class _Running:
     async def _settled(self) -> None:
         quiet = 0
         while quiet < QUIET_ROUNDS:
-            busy = self.broker.timers.due or self.broker.housekeeping.busy
+            busy = self.broker.timers.due or self.broker.task_scheduler.busy
             quiet = 0 if busy else quiet + 1
             await asyncio.sleep(SETTLE_PAUSE_S if busy else 0)
 
@@ -350,7 +350,7 @@ class _Running:
             self._started.set_exception(error)
             return
         self._started.set_result(broker)
-        await broker.until(self._ending)
+        await broker.wait_until_ended(self._ending)
         if broker.ended.done():
             self.failure = broker.ended.result()
             broker.abort()

@@ -5,7 +5,7 @@ from random import Random
 
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import Fetched, FollowerFetchSession
+from headrace.broker.replication.follower_fetch_session import FetchPosition, FollowerFetchSession
 from headrace.clock import SystemClock
 from headrace.cluster.topology import Partition
 from headrace.protocol.messages.fetch import FetchPartitionData
@@ -68,21 +68,21 @@ class Led:
         self._topic.put(index, leader)
         return leader
 
-    def ask(self, *positions: tuple[int, int], last_epoch: int = -1, epoch: int = 0) -> None:
+    def fetch(self, *positions: tuple[int, int], last_epoch: int = -1, epoch: int = 0) -> None:
         """The follower's request contains these positions: (partition, offset)."""
         wanted = [
-            Fetched(TOPIC_ID, index, offset, last_epoch, epoch, 0, ENOUGH)
+            FetchPosition(TOPIC_ID, index, offset, last_epoch, epoch, 0, ENOUGH)
             for index, offset in positions
         ]
-        self.session.ask(self.table, wanted, now=self.now)
+        self.session.apply_positions(self.table, wanted, now=self.now)
 
     @property
-    def is_due(self) -> bool:
-        return self.session.is_due(self.table, self.now)
+    def is_ready(self) -> bool:
+        return self.session.check_ready(self.table, self.now)
 
     def answer(self, max_bytes: int = ENOUGH) -> dict[int, FetchPartitionData]:
-        told = self.session.answer(self.table, max_bytes, self.now)
-        return {data.partition_index: data for _, data in told}
+        sent = self.session.answer(self.table, max_bytes, self.now)
+        return {data.partition_index: data for _, data in sent}
 
 
 def append(leader: Leader, values: Sequence[bytes] = (b"value",)) -> int:

@@ -63,9 +63,9 @@ class Members:
             "log.dirs": str(self._directory / str(id_)),
         }
         session = self.sessions[id_] = self.store.store()
-        world = Environment(cluster_store=lambda *_: session, files=files or RealFileSystem())
+        environment = Environment(cluster_store=lambda *_: session, files=files or RealFileSystem())
         parsed = BrokerSettings.parse(named | self._settings | dict(settings or {}))
-        broker = Broker(parsed, world=world)
+        broker = Broker(parsed, environment=environment)
         await broker.start()
         self.brokers[id_] = broker
         return broker

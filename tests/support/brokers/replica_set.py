@@ -242,7 +242,7 @@ class ReplicaSet:
         if proposal is not None:
             self._asked.append((follower.leader_id, proposal))
         read = log.read(position.offset, max_bytes=max_bytes)
-        taken = follower.take(
+        taken = follower.append_fetched(
             bytearray(read.data), leader.high_watermark, log.log_start_offset, NOW_MS
         )
         if taken is not None and taken.needs_flush:

@@ -27,7 +27,7 @@ def test_only_a_lagging_follower_writes_gently(leader_watermark: int, is_behind:
     _, log = open_log(files)
     follower = Follower("t", b"t" * 16, 0, 0, lambda _replica: log, leader_id=1, high_watermark=0)
     records = bytes(build_batch([Record(0, NOW_MS, None, LARGE, ())]))
-    follower.take(bytearray(records), leader_watermark, 0, NOW_MS)
+    follower.append_fetched(bytearray(records), leader_watermark, 0, NOW_MS)
     assert log.log_end_offset == 1
     assert (max(files.written) <= PIECE_BYTES) == is_behind
     assert (len(records) in files.written) != is_behind

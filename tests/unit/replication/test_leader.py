@@ -175,7 +175,7 @@ def test_a_leader_whose_log_is_offline_knows_its_partition_in_the_next_epoch() -
     log.take_damaged_offline()
     later = ALL._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1)
     with pytest.raises(StorageError):
-        leader.lead_on(later, now=1.0)
+        leader.begin_leader_epoch(later, now=1.0)
     assert leader.partition == later
     proposal = leader.propose_resigning(LIVE)
     assert proposal is not None

@@ -54,43 +54,43 @@ class CommitBatcher:
 
     def _store(self) -> None:
         batch, self._batch = self._batch, []
-        by_seat: dict[ShardRunner[GroupShard], list[CommitFastPath]] = {}
+        by_runner: dict[ShardRunner[GroupShard], list[CommitFastPath]] = {}
         for commit in batch:
             try:
-                seat = self._groups.seat(commit.group_id)
+                runner = self._groups.runner_of(commit.group_id)
             except CoordinatorError:
                 commit.fall_back()
                 continue
-            others = by_seat.get(seat)
+            others = by_runner.get(runner)
             if others is None:
-                by_seat[seat] = [commit]
+                by_runner[runner] = [commit]
             else:
                 others.append(commit)
         topics = self._image().topics
         now_ms = self._groups.now_ms()
-        for seat, commits in by_seat.items():
+        for runner, commits in by_runner.items():
             while len(commits) > MAX_COMMITS_A_BATCH:
-                self._store_in(seat, commits[:MAX_COMMITS_A_BATCH], topics, now_ms)
+                self._store_in_shard(runner, commits[:MAX_COMMITS_A_BATCH], topics, now_ms)
                 commits = commits[MAX_COMMITS_A_BATCH:]
-            self._store_in(seat, commits, topics, now_ms)
+            self._store_in_shard(runner, commits, topics, now_ms)
         self._respond()
 
-    def _store_in(
+    def _store_in_shard(
         self,
-        seat: "ShardRunner[GroupShard]",
+        runner: "ShardRunner[GroupShard]",
         commits: Sequence[CommitFastPath],
         topics: Mapping[str, Topic],
         now_ms: int,
     ) -> None:
         try:
-            records, timers, refused = prepare_commits(commits, topics, seat.shard, now_ms)
+            records, timers, refused = prepare_commits(commits, topics, runner.shard, now_ms)
         except Exception as error:
             coordinator_error(error)  # logs it; the handler reports it if it happens there too
             _fall_back(commits)
             return
         if refused:
             commits = [commit for commit in commits if commit not in refused]
-        outcome = None if records is None else seat.store(records, timers, now_ms)
+        outcome = None if records is None else runner.store(records, timers, now_ms)
         if outcome is None:
             self._stored += commits
         elif isinstance(outcome, Deferred):

@@ -37,7 +37,7 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 E = TypeVar("E")
 
-LOAD_AGAIN_S: Final = 1.0  # after a temporary error, such as too few file handles
+RETRY_LOAD_S: Final = 1.0  # after a temporary error, such as too few file handles
 MAX_ROUTES: Final = 100_000  # keys whose shard is remembered; a hash of a long key is not cheap
 
 
@@ -64,8 +64,8 @@ class Coordinator(Generic[S]):
         self,
         host: CoordinatorHost,
         topic: str,
-        make: Callable[[int], S],
-        loading: ShardLoader,
+        new_shard: Callable[[int], S],
+        loader: ShardLoader,
         codec: Codec = Codec.NONE,
     ) -> None:
         self.topic = topic
@@ -77,9 +77,9 @@ class Coordinator(Generic[S]):
         self.now_ms = host.clock.wall_ms
         self._host = host
         self._loop = host.loop
-        self._make = make
-        self._loading = loading
-        self._seats: dict[int, ShardRunner[S]] = {}
+        self._new_shard = new_shard
+        self._loader = loader
+        self._runners: dict[int, ShardRunner[S]] = {}
         self._loads: dict[int, asyncio.Task[None]] = {}
         self._failed: set[int] = set()
         self._routes: dict[str, ShardRunner[S]] = {}
@@ -100,64 +100,64 @@ class Coordinator(Generic[S]):
 
         `refuse` turns errors into answers, so neither this call nor the future raises them.
         """
-        seat = self._routes.get(key)
-        if seat is None:
+        runner = self._routes.get(key)
+        if runner is None:
             try:
-                seat = self._route(key)
+                runner = self._route_key(key)
             except CoordinatorError as error:
                 return refuse(error)
-        outcome = seat.run(decide)
+        outcome = runner.run(decide)
         if isinstance(outcome, CoordinatorError):
             return refuse(outcome)
         if isinstance(outcome, Deferred):
-            return self._future(cast("Deferred[R]", outcome), refuse)
+            return self._deferred_future(cast("Deferred[R]", outcome), refuse)
         return outcome
 
-    def seat(self, key: str) -> ShardRunner[S]:
+    def runner_of(self, key: str) -> ShardRunner[S]:
         """The runner of the key's shard, valid for this iteration of the loop; raises
         CoordinatorError."""
-        return self._routes.get(key) or self._route(key)
+        return self._routes.get(key) or self._route_key(key)
 
     def run(
         self, key: str, decide: Callable[[S, int], CoordinatorResult[R]]
     ) -> "asyncio.Future[R]":
         """The answer after its commit, or the CoordinatorError."""
         try:
-            return self._run(self._routes.get(key) or self._route(key), decide)
+            return self._run_in_shard(self._routes.get(key) or self._route_key(key), decide)
         except CoordinatorError as error:
-            return self._raised(error)
+            return self._failed_future(error)
 
     def run_partition(
         self, index: int, decide: Callable[[S, int], CoordinatorResult[R]]
     ) -> "asyncio.Future[R]":
         """Like `run`, in the shard of that partition."""
         try:
-            return self._run(self._seat(index), decide)
+            return self._run_in_shard(self._active_runner(index), decide)
         except CoordinatorError as error:
-            return self._raised(error)
+            return self._failed_future(error)
 
     def read(self, key: str, query: Callable[[S, int], R]) -> R:
         """Queries the shard's current state, which includes uncommitted records; a caller that must
         not see those uses `run` with a result without changes. Raises CoordinatorError."""
-        return self._query(self._routes.get(key) or self._route(key), query)
+        return self._query_shard(self._routes.get(key) or self._route_key(key), query)
 
     def read_all(self, query: Callable[[S, int], R]) -> list[R]:
         """Queries every shard with records; raises CoordinatorError while one is loading."""
         for index in self._indexes_with_records():
-            if index not in self._seats and index not in self._failed:
-                self._seat(index)
-        return [self._query(seat, query) for _, seat in sorted(self._seats.items())]
+            if index not in self._runners and index not in self._failed:
+                self._active_runner(index)
+        return [self._query_shard(runner, query) for _, runner in sorted(self._runners.items())]
 
     def run_all(self, decide: Callable[[S, int], CoordinatorResult[None]]) -> None:
         """Runs `decide` in every active shard, for example after a change of the metadata."""
-        for seat in tuple(self._seats.values()):
-            seat.run(decide)
+        for runner in tuple(self._runners.values()):
+            runner.run(decide)
 
     def end_transaction(self, index: int, producer: ProducerIdentity, *, committed: bool) -> None:
         """A marker was appended to the partition. A shard that is still loading will read it."""
-        seat = self._seats.get(index)
-        if seat is not None:
-            seat.end_transaction(producer, committed=committed)
+        runner = self._runners.get(index)
+        if runner is not None:
+            runner.end_transaction(producer, committed=committed)
 
     def on_effect(self, kind: type[E], perform: Callable[[int, E], None]) -> None:
         """Calls `perform(partition index, effect)` for every committed effect of that type."""
@@ -172,8 +172,8 @@ class Coordinator(Generic[S]):
             )
         return partition_for(key, len(topic.partitions))
 
-    def host_of(self, key: str) -> int:
-        """The broker that has the key's shard; raises CoordinatorError if there is none."""
+    def leader_of(self, key: str) -> int:
+        """The id of the broker that leads the key's partition; CoordinatorError if none does."""
         index = self.partition_of(key)
         partition = self._host.metadata.image.partition(self.topic, index)
         if partition is None or partition.leader == NO_LEADER:
@@ -182,39 +182,39 @@ class Coordinator(Generic[S]):
             )
         return partition.leader
 
-    def elsewhere(self, key: str) -> int | None:
-        """The broker that has the key's shard, if it is another one."""
+    def remote_leader_of(self, key: str) -> int | None:
+        """The id of the broker that leads the key's partition, if it is another one."""
         try:
-            host = self.host_of(key)
+            leader_id = self.leader_of(key)
         except CoordinatorError:
             return None  # a request to this broker gets the error
-        return host if host != self._host.node_id else None
+        return leader_id if leader_id != self._host.node_id else None
 
     # --- inside a request -----------------------------------------------------------------------
 
-    def _run(
-        self, seat: ShardRunner[S], decide: Callable[[S, int], CoordinatorResult[R]]
+    def _run_in_shard(
+        self, runner: ShardRunner[S], decide: Callable[[S, int], CoordinatorResult[R]]
     ) -> "asyncio.Future[R]":
-        outcome = seat.run(decide)
+        outcome = runner.run(decide)
         if isinstance(outcome, CoordinatorError):
-            return self._raised(outcome)
+            return self._failed_future(outcome)
         if isinstance(outcome, Deferred):
-            return self._future(cast("Deferred[R]", outcome), None)
+            return self._deferred_future(cast("Deferred[R]", outcome), None)
         future: asyncio.Future[R] = self._loop.create_future()
         future.set_result(outcome)
         return future
 
-    def _raised(self, error: CoordinatorError) -> "asyncio.Future[R]":
+    def _failed_future(self, error: CoordinatorError) -> "asyncio.Future[R]":
         future: asyncio.Future[R] = self._loop.create_future()
         future.set_exception(error)
         return future
 
-    def _future(
+    def _deferred_future(
         self, answer: Deferred[R], refuse: Callable[[CoordinatorError], R] | None
     ) -> "asyncio.Future[R]":
         future: asyncio.Future[R] = self._loop.create_future()
 
-        def settle(outcome: R | CoordinatorError) -> None:
+        def complete_future(outcome: R | CoordinatorError) -> None:
             if future.done():
                 return
             if not isinstance(outcome, CoordinatorError):
@@ -224,35 +224,35 @@ class Coordinator(Generic[S]):
             else:
                 future.set_exception(outcome)
 
-        def settled(done: "asyncio.Future[R]") -> None:
+        def note_cancellation(done: "asyncio.Future[R]") -> None:
             if done.cancelled():
                 answer.abandoned = True  # the client has disconnected
 
-        future.add_done_callback(settled)
-        answer.listen(settle)
+        future.add_done_callback(note_cancellation)
+        answer.listen(complete_future)
         return future
 
-    def _query(self, seat: ShardRunner[S], query: Callable[[S, int], R]) -> R:
+    def _query_shard(self, runner: ShardRunner[S], query: Callable[[S, int], R]) -> R:
         try:
-            return query(seat.shard, self.now_ms())
+            return query(runner.shard, self.now_ms())
         except Exception as error:
             raise coordinator_error(error) from error
 
     # --- shards ---------------------------------------------------------------------------------
 
-    def _route(self, key: str) -> ShardRunner[S]:
-        seat = self._seat(self.partition_of(key))
+    def _route_key(self, key: str) -> ShardRunner[S]:
+        runner = self._active_runner(self.partition_of(key))
         if len(self._routes) >= MAX_ROUTES:
             self._routes.clear()
-        self._routes[key] = seat
-        return seat
+        self._routes[key] = runner
+        return runner
 
-    def _seat(self, index: int) -> ShardRunner[S]:
+    def _active_runner(self, index: int) -> ShardRunner[S]:
         """The runner of an active shard; raises CoordinatorError, and starts loading if
         necessary."""
-        seat = self._seats.get(index)
-        if seat is not None:
-            return seat
+        runner = self._runners.get(index)
+        if runner is not None:
+            return runner
         hosted = self._host.partitions.by_name.get(self.topic)
         leader = hosted.leader(index) if hosted is not None else None
         if self._stopped or not self.has_topic:
@@ -264,37 +264,37 @@ class Coordinator(Generic[S]):
             try:
                 empty = leader.log.log_start_offset == leader.log.log_end_offset
                 if empty:
-                    return self._activate(leader, self._make(index))
+                    return self._activate(leader, self._new_shard(index))
             except Exception as error:
                 raise coordinator_error(error) from error
-            self._load(leader)
+            self._start_loading(leader)
         raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _activate(self, leader: SoleLeader, shard: S) -> ShardRunner[S]:
-        seat = ShardRunner(shard, leader, self)
-        self._seats[leader.index] = seat
-        seat.settle()
-        outcome = seat.run(lambda shard, now_ms: shard.loaded(now_ms))
+        runner = ShardRunner(shard, leader, self)
+        self._runners[leader.index] = runner
+        runner.defer_until_log_committed()
+        outcome = runner.run(lambda shard, now_ms: shard.loaded(now_ms))
         if isinstance(outcome, CoordinatorError):
             log.error(
-                "cannot write the first records of a loaded shard",
+                "cannot write the first records of a coordinator shard; it serves without them",
                 extra={"topic": self.topic, "partition": leader.index, "error": str(outcome)},
             )
-        return seat
+        return runner
 
-    def _load(self, leader: SoleLeader) -> None:
+    def _start_loading(self, leader: SoleLeader) -> None:
         task = self._loop.create_task(self._load_in_slices(leader))
         self._loads[leader.index] = task
-        task.add_done_callback(lambda _: self._loaded(leader.index, task))
+        task.add_done_callback(lambda _: self._load_ended(leader.index, task))
 
-    def _loaded(self, index: int, task: "asyncio.Task[None]") -> None:
+    def _load_ended(self, index: int, task: "asyncio.Task[None]") -> None:
         if self._loads.get(index) is task:
             del self._loads[index]
 
     async def _load_in_slices(self, leader: SoleLeader) -> None:
         try:
-            shard = self._make(leader.index)
-            await self._loading.load(leader, shard)
+            shard = self._new_shard(leader.index)
+            await self._loader.load(leader, shard)
             # No record may be appended between the last replayed one and this: it would be missed.
             if not leader.closed:
                 del self._loads[leader.index]
@@ -306,14 +306,15 @@ class Coordinator(Generic[S]):
                 # A temporary error. Load again without waiting for a request: sessions and
                 # transactions of the shard must time out.
                 log.warning(
-                    "cannot load coordinator shard, retrying",
+                    "cannot load coordinator shard, retrying in %g s",
+                    RETRY_LOAD_S,
                     extra={
                         "topic": self.topic,
                         "partition": leader.index,
                         "reason": str(error),
                     },
                 )
-                self.timers.call_later(LOAD_AGAIN_S, lambda: self._load_again(leader))
+                self.timers.call_later(RETRY_LOAD_S, lambda: self._retry_load(leader))
                 return
             # As in Kafka: a shard that lacks records would give wrong answers.
             self._failed.add(leader.index)
@@ -322,11 +323,11 @@ class Coordinator(Generic[S]):
                 extra={"topic": self.topic, "partition": leader.index},
             )
 
-    def _load_again(self, leader: SoleLeader) -> None:
+    def _retry_load(self, leader: SoleLeader) -> None:
         index = leader.index
-        is_there = index in self._seats or index in self._loads
+        is_there = index in self._runners or index in self._loads
         if not (is_there or leader.closed or self._stopped):
-            self._load(leader)
+            self._start_loading(leader)
 
     def _indexes_with_records(self) -> list[int]:
         """The partitions with records that this broker leads."""
@@ -360,18 +361,18 @@ class Coordinator(Generic[S]):
                 extra={"topic": self.topic, "partition": index},
             )
 
-    def broken(self, index: int) -> None:
+    def reload_shard(self, index: int) -> None:
         """Reloads the shard: its state differs from its log."""
-        seat = self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
-        if seat is not None and not self._stopped:
-            self._load(seat.leader)
+        runner = self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
+        if runner is not None and not self._stopped:
+            self._start_loading(runner.leader)
 
     def _unload(self, index: int, error: CoordinatorError) -> ShardRunner[S] | None:
-        seat = self._seats.pop(index, None)
-        if seat is not None:
+        runner = self._runners.pop(index, None)
+        if runner is not None:
             self._routes.clear()
-            seat.unload(error)
-        return seat
+            runner.unload(error)
+        return runner
 
     # --- start and stop
     # -----------------------------------------------------------------------------------
@@ -380,7 +381,7 @@ class Coordinator(Generic[S]):
         """Starts loading every shard that has records."""
         for index in self._indexes_with_records():
             try:
-                self._seat(index)
+                self._active_runner(index)
             except CoordinatorError:
                 continue  # it is loading now
 
@@ -395,7 +396,7 @@ class Coordinator(Generic[S]):
         for task in tuple(self._loads.values()):
             task.cancel()
         self._loads.clear()
-        for index in tuple(self._seats):
+        for index in tuple(self._runners):
             self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
 
     def role_changed(self, index: int) -> None:
@@ -412,7 +413,7 @@ class Coordinator(Generic[S]):
         leader = self._host.partitions.find(self.topic, index)
         if isinstance(leader, SoleLeader) and not self._stopped and self._has_records(leader):
             with suppress(CoordinatorError):  # it is loading now
-                self._seat(index)  # sessions and transactions time out without a request
+                self._active_runner(index)  # sessions and transactions time out without a request
 
     def stop(self) -> None:
         """Answers requests that wait for other clients; requests that wait for a commit still get
@@ -421,9 +422,9 @@ class Coordinator(Generic[S]):
         self._routes.clear()
         for task in (*self._loads.values(), *((self._creation,) if self._creation else ())):
             task.cancel()
-        seats, self._seats = self._seats, {}
-        for seat in seats.values():
-            seat.retire(CoordinatorError(ErrorCode.NOT_COORDINATOR))
+        runners, self._runners = self._runners, {}
+        for runner in runners.values():
+            runner.retire(CoordinatorError(ErrorCode.NOT_COORDINATOR))
 
     @property
     def has_topic(self) -> bool:
@@ -437,17 +438,17 @@ class Coordinator(Generic[S]):
         if self.has_topic:
             return
         if self._creation is None:
-            self._creation = self._loop.create_task(self._create())
-            self._creation.add_done_callback(self._created)
+            self._creation = self._loop.create_task(self._create_topic())
+            self._creation.add_done_callback(self._topic_creation_ended)
         # A client that disconnects must not cancel the creation for the others.
         await asyncio.shield(self._creation)
 
-    def _created(self, task: "asyncio.Task[None]") -> None:
+    def _topic_creation_ended(self, task: "asyncio.Task[None]") -> None:
         self._creation = None
         if not task.cancelled():
             task.exception()  # the callers got the error
 
-    async def _create(self) -> None:
+    async def _create_topic(self) -> None:
         live = len(self._host.metadata.image.live_brokers())
         new = new_topic(self.topic, self._host.settings, live)
         results = await self._host.metadata.create_topics([new])

@@ -160,7 +160,7 @@ class Coordinators:
         return TransactionShard(
             index,
             self._transaction_config,
-            self._host.producer_ids.take,
+            self._host.producer_ids.next_id,
             self._transaction_version,
         )
 

@@ -29,9 +29,9 @@ class PatternMatcher:
         if matching.step(limit):
             self._loop.call_soon(self._step, index, work, matching, limit)
             return
-        told = self._groups.run_partition(
+        notified = self._groups.run_partition(
             index,
             lambda shard, now_ms: shard.consumer.patterns_resolved(work, matching.found, now_ms),
         )
         # If the shard has moved or cannot write, a heartbeat starts the matching again.
-        told.add_done_callback(lambda done: done.cancelled() or done.exception())
+        notified.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -93,7 +93,7 @@ class ShardRunnerOwner(Protocol):
         """Starts an effect of a committed result."""
         ...
 
-    def broken(self, index: int) -> None:
+    def reload_shard(self, index: int) -> None:
         """Reloads the shard: its state differs from its log."""
         ...
 
@@ -102,7 +102,7 @@ class _Uncommitted(NamedTuple):
     """A result whose records the high watermark has not passed."""
 
     end_offset: int
-    turn: CoordinatorResult[object]
+    result: CoordinatorResult[object]
     answer: Deferred[object]
     deadline: float  # on the broker's clock; then the request gets a retriable error
 
@@ -145,15 +145,15 @@ class ShardRunner(Generic[S]):
         """Runs one request. Returns the answer, or a deferred one; an error means no change."""
         now_ms = self._now_ms()
         try:
-            turn = decide(self.shard, now_ms)
+            result = decide(self.shard, now_ms)
         except CoordinatorError as error:
             return error
         except Exception as error:
             return coordinator_error(error)
         # Unpacked once: this runs for every heartbeat.
-        answer, changes, completions, timers, effects, _, _ = turn
+        answer, changes, completions, timers, effects, _, _ = result
         if changes:
-            failed = self._write(turn, now_ms)
+            failed = self._append_result(result, now_ms)
             if failed is not None:
                 return failed
             leader = self.leader
@@ -163,9 +163,9 @@ class ShardRunner(Generic[S]):
         if timers:
             self._set_timers(timers)
         if uncommitted or self._uncommitted:
-            return self._defer_answer(turn, flush=bool(changes))
+            return self._defer_answer(result, flush=bool(changes))
         if completions or effects:
-            self._finish(turn)
+            self._complete_result(result)
         return answer
 
     def store(
@@ -187,7 +187,7 @@ class ShardRunner(Generic[S]):
         try:
             records.replay(offset)
         except Exception as error:
-            self._owner.broken(leader.index)
+            self._owner.reload_shard(leader.index)
             return coordinator_error(error)
         for key, delay_ms in timers:
             self._timers.set(key, delay_ms / 1000)
@@ -195,14 +195,14 @@ class ShardRunner(Generic[S]):
             return self._defer_answer(CoordinatorResult[None](None), flush=True)
         return None
 
-    def _write(self, turn: CoordinatorResult[R], now_ms: int) -> CoordinatorError | None:
+    def _append_result(self, result: CoordinatorResult[R], now_ms: int) -> CoordinatorError | None:
         """Appends and replays the changes; an error means no change."""
         leader = self.leader
         if not leader.enough_in_sync:
             refused = _too_few_in_sync()
-            self._roll_back(turn, refused)
+            self._roll_back(result, refused)
             return refused
-        _, changes, _, _, _, producer, _ = turn
+        _, changes, _, _, _, producer, _ = result
         try:
             encode = self.shard.format.encode
             payload, count = plain_records([encode(one) for one in changes]), len(changes)
@@ -216,7 +216,7 @@ class ShardRunner(Generic[S]):
                 )
         except Exception as error:
             refused = coordinator_error(error)
-            self._roll_back(turn, refused)
+            self._roll_back(result, refused)
             return refused
         try:
             replay = self.shard.replay
@@ -225,9 +225,9 @@ class ShardRunner(Generic[S]):
                 offset += 1
         except Exception as error:
             failed = coordinator_error(error)
-            for completion in turn.completions:
+            for completion in result.completions:
                 completion.deferred.complete(failed)
-            self._owner.broken(leader.index)
+            self._owner.reload_shard(leader.index)
             return failed
         return None
 
@@ -246,25 +246,25 @@ class ShardRunner(Generic[S]):
         writable = memoryview(bytearray(batch))
         return self.leader.append(writable, now_ms, BatchOrigin.COORDINATOR).first_offset
 
-    def _roll_back(self, turn: CoordinatorResult[R], error: CoordinatorError) -> None:
-        for completion in turn.completions:
+    def _roll_back(self, result: CoordinatorResult[R], error: CoordinatorError) -> None:
+        for completion in result.completions:
             completion.deferred.complete(error)
-        if turn.undo is None:
+        if result.undo is None:
             return
         try:
-            turn.undo(error)
+            result.undo(error)
         except Exception:
             log.exception(
                 "cannot roll back a coordinator result; the shard is reloaded",
                 extra={"log": self.leader.log.name},
             )
-            self._owner.broken(self.leader.index)
+            self._owner.reload_shard(self.leader.index)
 
-    def _finish(self, turn: CoordinatorResult[R]) -> None:
+    def _complete_result(self, result: CoordinatorResult[R]) -> None:
         """The result is committed: completes requests and starts effects."""
-        for completion in turn.completions:
+        for completion in result.completions:
             completion.deferred.complete(completion.outcome)
-        for effect in turn.effects:
+        for effect in result.effects:
             self._owner.perform(self.leader.index, effect)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
@@ -276,19 +276,19 @@ class ShardRunner(Generic[S]):
                 "cannot apply a transaction marker; the shard is reloaded",
                 extra={"log": self.leader.log.name},
             )
-            self._owner.broken(self.leader.index)
+            self._owner.reload_shard(self.leader.index)
         else:
-            self.settle()
+            self.defer_until_log_committed()
 
     # --- commits --------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def defer_until_log_committed(self) -> None:
         """Defers answers until the uncommitted records of the log, which the shard has, are
         committed."""
         if self.leader.high_watermark < self.leader.log.log_end_offset:
             self._defer_answer(CoordinatorResult[object](None), flush=False)
 
-    def _defer_answer(self, turn: CoordinatorResult[R], *, flush: bool) -> Deferred[R]:
+    def _defer_answer(self, result: CoordinatorResult[R], *, flush: bool) -> Deferred[R]:
         """Defers the answer until the high watermark has passed all records that it may depend on.
         `flush`: the result has records, which may have to wait for the disk."""
         if not self._uncommitted:
@@ -296,14 +296,14 @@ class ShardRunner(Generic[S]):
             self.leader.unwatch(self)
             self.leader.watch(self)
         # A deferred answer of the result also waits for the commit.
-        answer = turn.answer if isinstance(turn.answer, Deferred) else Deferred[R]()
+        answer = result.answer if isinstance(result.answer, Deferred) else Deferred[R]()
         end_offset = self.leader.log.log_end_offset
         timers = self._owner.timers
         deadline = timers.monotonic() + self._owner.commit_timeout_s
         self._uncommitted.append(
             _Uncommitted(
                 end_offset,
-                cast("CoordinatorResult[object]", turn),
+                cast("CoordinatorResult[object]", result),
                 cast("Deferred[object]", answer),
                 deadline,
             )
@@ -319,10 +319,10 @@ class ShardRunner(Generic[S]):
     def advanced(self, size_bytes: int) -> None:
         """The high watermark has moved."""
         while self._uncommitted and self._uncommitted[0].end_offset <= self.leader.high_watermark:
-            _, turn, answer, _ = self._uncommitted.popleft()
-            self._finish(turn)
-            if answer is not turn.answer:
-                answer.complete(turn.answer)
+            _, result, answer, _ = self._uncommitted.popleft()
+            self._complete_result(result)
+            if answer is not result.answer:
+                answer.complete(result.answer)
         if not self._uncommitted:
             self.leader.unwatch(self)
 
@@ -331,13 +331,13 @@ class ShardRunner(Generic[S]):
         self._deadline = None
         now = self._owner.timers.monotonic()
         # A client that gets its answer may send its next request at once.
-        for _, turn, answer, deadline in tuple(self._uncommitted):
+        for _, result, answer, deadline in tuple(self._uncommitted):
             if deadline > now:
                 self._deadline = self._owner.timers.call_later(
                     deadline - now, self._fail_late_commits
                 )
                 break
-            if answer is not turn.answer:
+            if answer is not result.answer:
                 answer.complete(
                     CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the commit timed out")
                 )
@@ -354,7 +354,7 @@ class ShardRunner(Generic[S]):
                 "cannot flush a coordinator's records; the shard is reloaded",
                 extra={"log": self.leader.log.name, "error": str(error)},
             )
-            self._owner.broken(self.leader.index)
+            self._owner.reload_shard(self.leader.index)
 
     # --- timers ---------------------------------------------------------------------------------
 
@@ -366,7 +366,7 @@ class ShardRunner(Generic[S]):
                 self._timers.cancel(timer.key)
 
     def _timed_out(self, key: Hashable) -> None:
-        if key in self.shard.expirations and self._jumps.has_jumped():
+        if key in self.shard.expirations and self._jumps.check_for_jump():
             self._timers.set(key, AFTER_JUMP_S)
             return
         outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))
@@ -395,7 +395,7 @@ class ShardRunner(Generic[S]):
             self._deadline.cancel()
         self.leader.unwatch(self)
         uncommitted, self._uncommitted = self._uncommitted, deque()
-        for _, turn, answer, _ in uncommitted:
-            for completion in turn.completions:
+        for _, result, answer, _ in uncommitted:
+            for completion in result.completions:
                 completion.deferred.complete(error)
             answer.complete(error)

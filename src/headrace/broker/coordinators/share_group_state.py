@@ -12,7 +12,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from headrace.broker.share.share_partition_runner import COORDINATOR_AWAY, FIRST_RETRY_S, RETRIES
+from headrace.broker.share.share_partition_runner import (
+    COORDINATOR_UNAVAILABLE,
+    FIRST_RETRY_S,
+    RETRIES,
+)
 from headrace.broker.share.share_state_persister import ShareStateHost, ShareStatePersister
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
@@ -35,7 +39,7 @@ Ask = Callable[[SharePartitionKey], "asyncio.Future[R]"]
 class LoadedSharePartitions(Protocol):
     """The share partitions whose state this broker has loaded."""
 
-    def forget_group(self, group_id: str) -> None: ...
+    def unload_group(self, group_id: str) -> None: ...
 
 
 class ShareGroupStatesHost(ShareStateHost, Protocol):
@@ -90,7 +94,7 @@ class ShareGroupStates:
         partitions = {id_: topic.partitions for id_, topic in wanted.topics.items()}
         group_id = wanted.group_id
         try:
-            outcomes = await self._each(
+            outcomes = await self._run_in_each_shard(
                 group_id,
                 partitions,
                 lambda key: self._states.initialize(key, wanted.state_epoch, CHOSEN_BY_LEADER),
@@ -126,12 +130,12 @@ class ShareGroupStates:
         )
         topics = self._host.metadata.image.topics
         starts = {
-            (topics[one.topic].topic_id, one.partition): one.offset
-            for one in accepted.accepted
-            if one.topic in topics
+            (topics[running_one.topic].topic_id, running_one.partition): running_one.offset
+            for running_one in accepted.accepted
+            if running_one.topic in topics
         }
-        self._host.shares.forget_group(group_id)
-        outcomes = await self._each(
+        self._host.shares.unload_group(group_id)
+        outcomes = await self._run_in_each_shard(
             group_id,
             {id_: topic.partitions for id_, topic in accepted.topics.items()},
             lambda key: self._states.initialize(
@@ -156,7 +160,7 @@ class ShareGroupStates:
         begun = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_offset_deletion(group_id, topics)
         )
-        self._host.shares.forget_group(group_id)
+        self._host.shares.unload_group(group_id)
         errors = await self._delete(group_id, begun.partitions)
         done = [topic_id for topic_id in begun.partitions if topic_id not in errors]
         if done:
@@ -172,7 +176,7 @@ class ShareGroupStates:
         )
         if not partitions:
             return
-        self._host.shares.forget_group(group_id)
+        self._host.shares.unload_group(group_id)
         errors = await self._delete(group_id, partitions)
         for error in errors.values():
             raise error
@@ -181,7 +185,7 @@ class ShareGroupStates:
         self, group_id: str, partitions: Partitions
     ) -> Mapping[bytes, CoordinatorError]:
         """The first error of each topic id."""
-        outcomes = await self._each(group_id, partitions, self._states.delete)
+        outcomes = await self._run_in_each_shard(group_id, partitions, self._states.delete)
         errors: dict[bytes, CoordinatorError] = {}
         for key, outcome in outcomes.items():
             if isinstance(outcome, CoordinatorError):
@@ -192,9 +196,9 @@ class ShareGroupStates:
         self, group_id: str, partitions: Partitions
     ) -> Mapping[SharePartitionKey, StateSummary | CoordinatorError]:
         """The start offsets of the group in these partitions."""
-        return await self._each(group_id, partitions, self._states.summary)
+        return await self._run_in_each_shard(group_id, partitions, self._states.summary)
 
-    async def _each(
+    async def _run_in_each_shard(
         self, group_id: str, partitions: Partitions, ask: Ask[R]
     ) -> dict[SharePartitionKey, R | CoordinatorError]:
         """Runs one operation for each partition, in its own shard; creates the topic if
@@ -211,18 +215,18 @@ class ShareGroupStates:
             return dict.fromkeys(keys, error)
         running = []
         for key in keys:
-            one = self._one(key, ask)
-            running.append((key, self._host.loop.create_task(one)))
+            running_one = self._run_with_retries(key, ask)
+            running.append((key, self._host.loop.create_task(running_one)))
         return {key: await task for key, task in running}
 
-    async def _one(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:
+    async def _run_with_retries(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:
         """Retries while the coordinator is loading or moving to another broker."""
         attempt = 0
         while True:
             try:
                 return await ask(key)
             except CoordinatorError as error:
-                if error.code not in COORDINATOR_AWAY or attempt == RETRIES:
+                if error.code not in COORDINATOR_UNAVAILABLE or attempt == RETRIES:
                     return error
                 await asyncio.sleep(FIRST_RETRY_S * 2**attempt)
                 attempt += 1

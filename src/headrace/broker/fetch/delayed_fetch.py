@@ -1,28 +1,54 @@
 """A fetch that waits for `min_bytes`: woken by appends, ended by its time limit, never polled."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from headrace.replication.replica import Replica
 from headrace.storage.errors import StorageError
 
 
-class DelayedFetch:
+class DelayedResponse:
+    """A response that waits; a subclass stops its wait in `_stop_watching`."""
+
+    __slots__ = ("_answer", "future")
+
+    future: "asyncio.Future[object]"
+    _answer: Callable[[], object]
+
+    def finish(self) -> None:
+        """Answers with what is available."""
+        if self.future.done():
+            return
+        self._stop_watching()
+        try:
+            self.future.set_result(self._answer())
+        except Exception as error:
+            self.future.set_exception(error)
+
+    def _stop_watching(self) -> None:
+        raise NotImplementedError
+
+
+class DelayedFetch(DelayedResponse):
     """Counts the bytes that become readable and answers once there are enough of them."""
 
-    __slots__ = ("_answer", "_leaders", "_loop", "_missing_bytes", "_scheduled", "_timer", "future")
+    __slots__ = ("_enough", "_leaders", "_loop", "_missing_bytes", "_scheduled", "_timer")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        leaders: Iterable[Replica],
+        leaders: Sequence[Replica],
         missing_bytes: int,
         max_wait_s: float,
         answer: Callable[[], object],
+        enough: Callable[[], bool],
     ) -> None:
-        self.future: asyncio.Future[object] = loop.create_future()
+        """`enough` reads again and returns whether the response may be sent; a plain fetch counts
+        bytes instead."""
+        self.future = loop.create_future()
         self._loop = loop
         self._answer = answer
+        self._enough = enough
         self._missing_bytes = missing_bytes
         self._leaders = list(leaders)
         self._scheduled = False
@@ -30,7 +56,7 @@ class DelayedFetch:
             leader.watch(self)
         self._timer = loop.call_later(max_wait_s, self.finish)
         # A client that goes away cancels the future: stop watching for it.
-        self.future.add_done_callback(lambda _: self._forget())
+        self.future.add_done_callback(lambda _: self._stop_watching())
 
     def advanced(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes
@@ -44,39 +70,39 @@ class DelayedFetch:
             self._scheduled = True
             self._loop.call_soon(self.finish)
 
-    def finish(self) -> None:
-        if self.future.done():
-            return
-        self._forget()
-        try:
-            self.future.set_result(self._answer())
-        except Exception as error:
-            self.future.set_exception(error)
-
-    def _forget(self) -> None:
+    def _stop_watching(self) -> None:
         self._timer.cancel()
         for leader in self._leaders:
             leader.unwatch(self)
         self._leaders = []
 
 
-class DelayedStableFetch(DelayedFetch):
+class DelayedFetchFromFollower(DelayedFetch):
+    """At a follower: its watermark may move below what a consumer of its leader has read."""
+
+    __slots__ = ()
+
+    def advanced(self, size_bytes: int) -> None:
+        if self._enough():
+            self.interrupted()
+
+
+class DelayedReadCommittedFetch(DelayedFetch):
     """For read_committed: records count when their transaction has ended, not when they come."""
 
-    __slots__ = ("_enough", "_stable")
+    __slots__ = ("_stable",)
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        leaders: Iterable[Replica],
+        leaders: Sequence[Replica],
         missing_bytes: int,
         max_wait_s: float,
         answer: Callable[[], object],
         enough: Callable[[], bool],
     ) -> None:
-        super().__init__(loop, leaders, missing_bytes, max_wait_s, answer)
-        self._enough = enough
-        self._stable = [leader.last_stable_offset for leader in self._leaders]
+        super().__init__(loop, leaders, missing_bytes, max_wait_s, answer, enough)
+        self._stable = [leader.last_stable_offset for leader in leaders]
 
     def advanced(self, size_bytes: int) -> None:
         try:
@@ -90,25 +116,3 @@ class DelayedStableFetch(DelayedFetch):
         if self._missing_bytes <= 1 or self._enough():
             self.interrupted()
         return None
-
-
-class DelayedFollowerFetch(DelayedFetch):
-    """At a follower: its watermark may move below what a consumer of its leader has read."""
-
-    __slots__ = ("_enough",)
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        leaders: Iterable[Replica],
-        missing_bytes: int,
-        max_wait_s: float,
-        answer: Callable[[], object],
-        enough: Callable[[], bool],
-    ) -> None:
-        super().__init__(loop, leaders, missing_bytes, max_wait_s, answer)
-        self._enough = enough
-
-    def advanced(self, size_bytes: int) -> None:
-        if self._enough():
-            self.interrupted()

@@ -133,7 +133,7 @@ def _read(
     if fenced:
         return _failed(wanted, fenced, fetched)
     try:
-        data = _read_replica(replica, wanted, limits, remaining, fetched)
+        data = _read_from_replica(replica, wanted, limits, remaining, fetched)
     except StorageError as error:
         is_leader = isinstance(replica, SoleLeader)
         code = error.code if is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
@@ -147,7 +147,7 @@ def _read(
     return data
 
 
-def _read_replica(
+def _read_from_replica(
     replica: SoleLeader | Follower,
     wanted: WantedPartition,
     limits: FetchLimits,

@@ -30,7 +30,7 @@ def handle(
         or request.controller_epoch > active_controller.elected.controller_epoch
     ):
         if active_controller is not None:
-            active_controller.look()  # the request names a later controller epoch
+            active_controller.recheck_registrations()  # the request names a later controller epoch
         return ClusterMetadataResponse(
             error_code=ErrorCode.NOT_CONTROLLER,
             controller_id=image.controller_id,
@@ -38,7 +38,8 @@ def handle(
         )
     known = image.brokers.get(request.broker_id)
     if known is None or known.epoch < request.broker_epoch:
-        active_controller.look()  # the broker has registered, and the store has not said so yet
+        # The broker has registered, and the store has not said so yet.
+        active_controller.recheck_registrations()
     # A future, not a coroutine: that would keep the connection from being read, and its end from
     # being seen.
     return broker.loop.create_task(active_controller.polls.poll(request, context.connection))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.fetch.delayed_fetch import (
     DelayedFetch,
-    DelayedFollowerFetch,
-    DelayedStableFetch,
+    DelayedFetchFromFollower,
+    DelayedReadCommittedFetch,
 )
 from headrace.broker.fetch.fetch_reader import (
     FetchedPartitions,
@@ -110,17 +110,11 @@ def _delay_fetch(
     missing_bytes = limits.min_bytes - fetched.size_bytes
     max_wait_s = limits.max_wait_ms / 1000
     replicas = fetched.replicas
-    delayed: DelayedFetch
     if any(isinstance(replica, Follower) for replica in replicas):
-        delayed = DelayedFollowerFetch(
-            broker.loop, replicas, missing_bytes, max_wait_s, answer, enough
-        )
-    elif limits.read_committed:
-        delayed = DelayedStableFetch(
-            broker.loop, replicas, missing_bytes, max_wait_s, answer, enough
-        )
+        kind: type[DelayedFetch] = DelayedFetchFromFollower
     else:
-        delayed = DelayedFetch(broker.loop, replicas, missing_bytes, max_wait_s, answer)
+        kind = DelayedReadCommittedFetch if limits.read_committed else DelayedFetch
+    delayed = kind(broker.loop, replicas, missing_bytes, max_wait_s, answer, enough)
     broker.delayed_fetches[delayed] = None
     delayed.future.add_done_callback(lambda _: broker.delayed_fetches.pop(delayed, None))
     return delayed.future  # type: ignore[return-value]

@@ -42,7 +42,7 @@ class _CoordinatorHost(Protocol):
 
     async def ensure_topic(self) -> None: ...
 
-    def host_of(self, key: str) -> int: ...
+    def leader_of(self, key: str) -> int: ...
 
 
 def handle(
@@ -144,7 +144,7 @@ def _find_coordinator(
     broker: Broker, context: Context, coordinator: _CoordinatorHost, key: str
 ) -> Coordinator:
     try:
-        host = coordinator.host_of(key)
+        host = coordinator.leader_of(key)
     except CoordinatorError as error:
         return _not_found(key, error.code, error.message)
     node = broker.metadata.image.brokers.get(host)

@@ -41,7 +41,7 @@ async def _allocate_ids_then_init(
     broker: Broker, context: Context, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     try:
-        await broker.producer_ids.ensure()
+        await broker.producer_ids.ensure_available()
     except CoordinatorError as error:
         return _error_response(context.version, error)
     reply = _init_producer_id(broker, context, request)
@@ -51,7 +51,7 @@ async def _allocate_ids_then_init(
 def _init_producer_id(broker: Broker, context: Context, request: InitProducerIdRequest) -> Reply:
     if request.transactional_id is None:
         # As in Kafka, an idempotent producer always gets a new id, even if it presents one.
-        return InitProducerIdResponse(producer_id=broker.producer_ids.take(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=broker.producer_ids.next_id(), producer_epoch=0)
     if not request.transactional_id:
         return _error_response(context.version, CoordinatorError(ErrorCode.INVALID_REQUEST))
     return broker.transactions.answer(

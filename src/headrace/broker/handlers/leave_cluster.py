@@ -37,7 +37,7 @@ async def handle(
     except NotController:
         return LeaveClusterResponse(error_code=ErrorCode.NOT_CONTROLLER)
     # The new leaders lead before the old one goes.
-    await active_controller.spread(decided.version)
+    await active_controller.until_propagated(decided.version)
     step = decided.results[0]
     return LeaveClusterResponse(
         error_code=step.error.code,

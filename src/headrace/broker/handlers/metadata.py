@@ -71,7 +71,7 @@ async def _respond_when_leaders_are_confirmed(
         leaders = {each.leader_id for topic in answer.topics for each in topic.partitions}
         if not suspicions.any_of(leaders):
             return answer
-        await suspicions.change()
+        await suspicions.until_cleared()
     return _metadata_response(broker, context, request, {})
 
 
@@ -128,7 +128,7 @@ def _metadata_response(
         ]
     shown = image.live_brokers()
     if broker.membership is not None and not everything:
-        shown += broker.membership.crashes.just_gone()
+        shown += broker.membership.crashes.recently_fenced()
     return MetadataResponse(
         brokers=_described_brokers(shown, context.connection.listener),
         cluster_id=image.cluster_id,

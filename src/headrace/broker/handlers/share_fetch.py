@@ -20,7 +20,7 @@ from headrace.broker.share.share_acknowledgements import (
     checked_session_key,
     when_all,
 )
-from headrace.broker.share.share_fetch_reader import SharedRecords, ShareRead, ShareWant
+from headrace.broker.share.share_fetch_reader import SharedRecords, ShareFetchLimits, ShareRead
 from headrace.broker.share.share_partition_runner import DONE, AcknowledgeOutcome
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_fetch import (
@@ -126,10 +126,12 @@ def _check_renewal_fields(request: ShareFetchRequest) -> None:
         )
 
 
-def _share_fetch_limits(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareWant:
+def _share_fetch_limits(
+    broker: Broker, request: ShareFetchRequest, key: SessionKey
+) -> ShareFetchLimits:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     config = broker.coordinators.group_config(key.group_id)
-    return ShareWant(
+    return ShareFetchLimits(
         member=key.member_id,
         take=BatchLimit(
             max_records=request.max_records if max_bytes else 0,

@@ -53,7 +53,7 @@ def handle(
         return _error_response(broker, version, request, ErrorCode.INVALID_GROUP_ID)
     try:
         # Before the transaction coordinator: its error may be fatal for the producer.
-        broker.groups.seat(request.group_id)
+        broker.groups.runner_of(request.group_id)
     except CoordinatorError as error:
         return _error_response(broker, version, request, error.code)
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
@@ -81,7 +81,7 @@ async def _commit_when_verified(
     if not verdict:
         # The transaction may have ended during the wait, so its state is checked again.
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-        if broker.transactions.elsewhere(request.transactional_id) is None:
+        if broker.transactions.remote_leader_of(request.transactional_id) is None:
             again = admit_group(
                 broker, request.transactional_id, producer, request.group_id, adds=False
             )

@@ -63,14 +63,14 @@ class UncleanablePartition:
     topic: str
     partition: int
     reason: str
-    until_whole: bool = False  # retried once the damage is repaired
+    until_repaired: bool = False  # retried once the damage is repaired
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerStatus:
     """What the cleaner has done since the broker started."""
 
-    last_look_ms: int = -1
+    last_pass_ms: int = -1
     cleaning: str | None = None
     logs_cleaned: int = 0
     bytes_read: int = 0
@@ -90,7 +90,7 @@ class LogCleanerHost(Protocol):
     """What the cleaner needs of its broker."""
 
     loop: asyncio.AbstractEventLoop
-    world: Environment
+    environment: Environment
     clock: Clock
     offload: Offload
     settings: BrokerSettings
@@ -111,9 +111,9 @@ class LogCleaner:
         self._worker: Worker | None = None
         self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
         self._deaths: dict[tuple[bytes, int], int] = {}
-        self._put_off: dict[tuple[bytes, int], int] = {}  # the pass in which it was postponed
-        self._looks = 0
-        self._next_look_s = host.clock.monotonic() + self._backoff_at_start_s
+        self._postponed: dict[tuple[bytes, int], int] = {}  # the pass in which it was postponed
+        self._passes = 0
+        self._next_pass_s = host.clock.monotonic() + self._backoff_at_start_s
         self.status = CleanerStatus()
 
     @property
@@ -130,19 +130,19 @@ class LogCleaner:
         """The pid of the current worker process."""
         return self._worker.pid if self._worker is not None else None
 
-    def is_at(self, cleaned: Log) -> bool:
+    def is_cleaning(self, cleaned: Log) -> bool:
         """Whether the cleaner is working on this log."""
         return self.status.cleaning == cleaned.name
 
     async def run(self) -> None:
         """Runs one pass, unless the last one ended less than `log.cleaner.backoff.ms` ago."""
         now_s = self._host.clock.monotonic()
-        if now_s >= self._next_look_s:
-            await self.look()
+        if now_s >= self._next_pass_s:
+            await self.run_pass()
             now_s = self._host.clock.monotonic()
-            self._next_look_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
+            self._next_pass_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
 
-    async def look(self) -> None:
+    async def run_pass(self) -> None:
         """Runs one pass over all logs: cleans the logs that are due, the dirtiest first.
 
         If the machine lacks a resource for one log, such as disk space, the other logs in that
@@ -150,11 +150,11 @@ class LogCleaner:
         """
         if not self._setting("log.cleaner.threads"):
             return
-        self.status = replace(self.status, last_look_ms=self._host.clock.wall_ms())
-        self._looks += 1
+        self.status = replace(self.status, last_pass_ms=self._host.clock.wall_ms())
+        self._passes += 1
         waiting: set[LogDirState] = set()
         try:
-            for replica in await self._due():
+            for replica in await self._due_replicas():
                 if replica.log.directory not in waiting:
                     await self._try_to_clean(replica, waiting)
         finally:
@@ -163,23 +163,23 @@ class LogCleaner:
 
     # --- selection ------------------------------------------------------------------------------
 
-    async def _due(self) -> list[Replica]:
+    async def _due_replicas(self) -> list[Replica]:
         due: list[tuple[tuple[int, float], Replica]] = []
         hosted: set[tuple[bytes, int]] = set()
         for number, each in enumerate(self._host.logs, start=1):
             replica = self._candidate(each)
             if replica is None:
                 continue
-            hosted.add(_identity(replica))
+            hosted.add(_partition_key(replica))
             if number % LOGS_PER_SLICE == 0 or not replica.is_open:
                 await asyncio.sleep(0)  # opening a log takes a while
-            dirt = self._dirt(replica)
+            dirt = self._cleanable_part(replica)
             if dirt is not None:
-                looks = self._put_off.get(_identity(replica), 0)
-                due.append(((-looks, dirt.dirty_ratio), replica))
-        for known in (self._uncleanable, self._deaths, self._put_off):
-            for identity in [each for each in known if each not in hosted]:
-                del known[identity]
+                last_pass = self._postponed.get(_partition_key(replica), 0)
+                due.append(((-last_pass, dirt.dirty_ratio), replica))
+        for known in (self._uncleanable, self._deaths, self._postponed):
+            for key in [each for each in known if each not in hosted]:
+                del known[key]
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
         return [replica for _, replica in sorted(due, key=lambda each: each[0], reverse=True)]
 
@@ -192,7 +192,7 @@ class LogCleaner:
             return None
         return hosted.replica(each.partition)
 
-    def _dirt(self, replica: Replica) -> Cleanable | None:
+    def _cleanable_part(self, replica: Replica) -> Cleanable | None:
         """The part of the log that is to be cleaned; None if the log is not due."""
         if replica.closed or self._host.logs.futures.get(replica.topic, replica.index):
             # Compaction may remove a tombstone before the copy has it: the copy would keep the
@@ -200,10 +200,10 @@ class LogCleaner:
             return None
         try:
             opened = replica.log
-            given_up = self._uncleanable.get(_identity(replica))
-            if given_up is not None and (not given_up.until_whole or opened.is_damaged):
+            given_up = self._uncleanable.get(_partition_key(replica))
+            if given_up is not None and (not given_up.until_repaired or opened.is_damaged):
                 return None
-            self._uncleanable.pop(_identity(replica), None)
+            self._uncleanable.pop(_partition_key(replica), None)
             cleaned_to = self._host.logs.cleaner_offset(opened)
             now_ms = self._host.clock.wall_ms()
             dirt = cleanable(opened, now_ms, cleaned_to, replica.last_stable_offset)
@@ -214,16 +214,16 @@ class LogCleaner:
     # --- cleaning -------------------------------------------------------------------------------
 
     async def _try_to_clean(self, replica: Replica, waiting: set[LogDirState]) -> None:
-        dirt = self._dirt(replica)
+        dirt = self._cleanable_part(replica)
         if dirt is None:
             return
         name = replica.log.name
         self.status = replace(self.status, cleaning=name)
         try:
             await self._clean(replica, dirt)
-            self._put_off.pop(_identity(replica), None)
+            self._postponed.pop(_partition_key(replica), None)
         except _Postponed as postponed:
-            self._put_off[_identity(replica)] = self._looks
+            self._postponed[_partition_key(replica)] = self._passes
             waiting.add(replica.log.directory)
             log.warning(
                 "cannot compact log for now; it is retried in a later pass",
@@ -237,13 +237,14 @@ class LogCleaner:
             self._end_worker()  # the worker may still be busy with the job
         except WorkerEnded as error:
             self._end_worker()
-            self._deaths[_identity(replica)] = deaths = self._deaths.get(_identity(replica), 0) + 1
+            key = _partition_key(replica)
+            self._deaths[key] = deaths = self._deaths.get(key, 0) + 1
             log.warning(
                 "compaction worker exited; the next pass starts a new one",
                 extra={"log": name, "reason": str(error), "deaths": deaths},
             )
             if deaths >= MAX_DEATHS:
-                self._give_up(
+                self._mark_uncleanable(
                     replica, f"{deaths} compaction workers exited while cleaning this log"
                 )
 
@@ -255,7 +256,9 @@ class LogCleaner:
             # Before the first segment is replaced: it tells recovery to expect gaps in the offsets.
             await self._host.offload(self._host.logs.save_cleaner_offset, cleaned, dirt.first_dirty)
         if self._worker is None:
-            self._worker = self._host.world.worker(self._host.loop, self._host.offload, WORKER)
+            self._worker = self._host.environment.worker(
+                self._host.loop, self._host.offload, WORKER
+            )
         worker = self._worker
         await worker.send(job.encode())
         while True:
@@ -278,7 +281,7 @@ class LogCleaner:
                     if damaged_at >= 0:
                         with suppress(StorageError):  # the read records the damage in the log
                             cleaned.read(damaged_at, max_bytes=1)
-                    self._give_up(replica, reason, until_whole=cleaned.is_damaged)
+                    self._mark_uncleanable(replica, reason, until_repaired=cleaned.is_damaged)
                     return
 
     async def _swap(self, cleaned: Log, group: CleanedGroup, job: CleaningJob) -> None:
@@ -335,9 +338,11 @@ class LogCleaner:
             },
         )
 
-    def _give_up(self, replica: Replica, reason: str, *, until_whole: bool = False) -> None:
-        self._uncleanable[_identity(replica)] = UncleanablePartition(
-            replica.topic, replica.index, reason, until_whole
+    def _mark_uncleanable(
+        self, replica: Replica, reason: str, *, until_repaired: bool = False
+    ) -> None:
+        self._uncleanable[_partition_key(replica)] = UncleanablePartition(
+            replica.topic, replica.index, reason, until_repaired
         )
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
         log.error(
@@ -351,5 +356,5 @@ class LogCleaner:
             worker.close()
 
 
-def _identity(replica: Replica) -> tuple[bytes, int]:
+def _partition_key(replica: Replica) -> tuple[bytes, int]:
     return replica.topic_id, replica.index

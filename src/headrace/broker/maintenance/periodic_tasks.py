@@ -190,7 +190,7 @@ class _Retention:
         self._jumps = ClockJumps(host.clock, "retention")
 
     async def run(self) -> None:
-        if self._jumps.has_jumped():
+        if self._jumps.check_for_jump():
             return
         now_ms = self._host.clock.wall_ms()
         with suppress(StorageError):  # offline, which is already logged
@@ -223,7 +223,7 @@ class _Producers:
         self._jumps = ClockJumps(host.clock, "producers")
 
     async def run(self) -> None:
-        if self._jumps.has_jumped():
+        if self._jumps.check_for_jump():
             return
         now_ms = self._host.clock.wall_ms()
         expiration_ms = self._host.limits.producer_id_expiration_ms

@@ -6,7 +6,7 @@ never stops the other tasks. File work runs off the event loop where storage all
 
 import asyncio
 import logging
-import shutil
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,9 +29,17 @@ class PeriodicTask:
 class TaskScheduler:
     """Runs periodic tasks until it is stopped."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        timers: Timers,
+        count_full_logs: Callable[[str | None], int] = lambda _directory: 0,
+    ) -> None:
+        """`count_full_logs` returns how many logs of a log directory (None: of all directories)
+        refused their last append because the disk was full."""
         self._loop = loop
         self._timers = timers
+        self._count_full_logs = count_full_logs
         self._tasks: list[asyncio.Task[None]] = []
         self._due = 0
 
@@ -71,20 +79,40 @@ class TaskScheduler:
                     )
                 full_directory = None
             except DiskFull as error:
-                # One warning until the task succeeds again, without a traceback.
-                level = logging.WARNING if full_directory is None else logging.DEBUG
-                full_directory = _FullDirectory(error.directory)
-                log.log(
-                    level,
-                    "disk full: cannot %s; producers are refused until there is space",
-                    task.name,
-                    extra=full_directory.log_fields() | {"error": str(error)},
-                )
+                full_directory = self._log_full_disk(task, error, full_directory)
             except Exception:
                 log.exception("periodic task failed, retrying", extra={"task_name": task.name})
             finally:
                 self._due -= 1
             pause = self._pause(task.interval_s)
+
+    def _log_full_disk(
+        self, task: PeriodicTask, error: DiskFull, before: "_FullDirectory | None"
+    ) -> "_FullDirectory":
+        """Logs one warning until the task succeeds again, and one when appends begin to fail."""
+        full_logs = self._count_full_logs(error.directory)
+        had_failed_appends = before is not None and before.has_failed_appends
+        is_new = before is None or (full_logs > 0 and not had_failed_appends)
+        level = logging.WARNING if is_new else logging.DEBUG
+        full = _FullDirectory(error.directory, had_failed_appends or full_logs > 0)
+        extra = full.log_fields() | {"error": str(error)}
+        if full_logs:
+            log.log(
+                level,
+                "disk full: cannot %s; appends to %d logs fail until there is space",
+                task.name,
+                full_logs,
+                extra=extra,
+            )
+        else:
+            log.log(
+                level,
+                "disk full: cannot %s, retrying in %g s",
+                task.name,
+                task.interval_s,
+                extra=extra,
+            )
+        return full
 
     def _pause(self, interval_s: float) -> "_Pause":
         """A task counts as due from the end of its pause."""
@@ -102,6 +130,7 @@ class _FullDirectory(NamedTuple):
     """The log directory in which a task found no space; None if the error does not say."""
 
     path: str | None
+    has_failed_appends: bool  # an append to one of its logs has failed since then
 
     def log_fields(self) -> dict[str, object]:
         return {"dir": self.path, "free": self._free_bytes()}
@@ -110,9 +139,10 @@ class _FullDirectory(NamedTuple):
         if self.path is None:
             return None
         try:
-            return shutil.disk_usage(self.path).free
+            file_system = os.statvfs(self.path)
         except OSError:
             return None
+        return file_system.f_bavail * file_system.f_frsize
 
 
 class _Pause(NamedTuple):

@@ -97,8 +97,8 @@ class BrokerLifecycle:
         self._identity: BrokerIdentity | None = None
         self.broker_epoch = -1
         self._holder: tuple[int, int] | None = None
-        self._heard_from: tuple[int, int] | None = None  # the last controller that answered
-        self._seen: dict[int, BrokerRegistration] = {}
+        self._answered_by: tuple[int, int] | None = None  # the last controller that answered
+        self._registrations_seen: dict[int, BrokerRegistration] = {}
         self._failure_pause_s = RETRY_S
         self._registered = asyncio.Event()
         self._lost = asyncio.Event()
@@ -150,7 +150,7 @@ class BrokerLifecycle:
     async def joined(self) -> None:
         """Waits until the metadata has this incarnation of the broker."""
         while not self._is_in_metadata():
-            await self._metadata.next_news()
+            await self._metadata.next_change()
 
     def _is_in_metadata(self) -> bool:
         known = self._metadata.image.brokers.get(self._node_id)
@@ -197,7 +197,7 @@ class BrokerLifecycle:
             await self._lost.wait()
             self._registered.clear()
             if self.active_controller is not None:
-                self.active_controller.look()
+                self.active_controller.recheck_registrations()
             try:
                 await self._check_store()
                 await self._register()
@@ -292,7 +292,7 @@ class BrokerLifecycle:
             await self._follow(holder, changed)
         elif not await self._stand_for_election():
             # An earlier incarnation of this broker is the controller until its session ends.
-            await _either(changed.wait(), asyncio.sleep(OLD_INCARNATION_CHECK_S))
+            await _wait_for_either(changed.wait(), asyncio.sleep(OLD_INCARNATION_CHECK_S))
 
     async def _stand_for_election(self, instead_of: tuple[int, int] | None = None) -> bool:
         """Stands for election; serves the term if elected. Returns whether it was elected."""
@@ -310,27 +310,27 @@ class BrokerLifecycle:
             extra={"broker": self._node_id, "epoch": elected.controller_epoch},
         )
         active_controller = self._make_active_controller(elected)
-        active_controller.polls.on_gone = self.crashes.polls_ended
+        active_controller.polls.on_polls_ended = self.crashes.polls_ended
         try:
-            await active_controller.enter(crashed)
+            await active_controller.begin_term(crashed)
             self._failure_pause_s = RETRY_S
             self._metadata.active_controller = active_controller
             self.crashes.term_began(active_controller)
-            await active_controller.until_over()
+            await active_controller.until_term_ends()
         except (Exception, asyncio.CancelledError):
             # Not `finally`: a coroutine that is closed with its loop cannot await.
-            await self._leave(active_controller)
+            await self._resign_as_controller(active_controller)
             raise
-        await self._leave(active_controller)
+        await self._resign_as_controller(active_controller)
         return True
 
-    async def _leave(self, active_controller: ActiveController) -> None:
+    async def _resign_as_controller(self, active_controller: ActiveController) -> None:
         self._metadata.active_controller = None
-        await active_controller.leave()
+        await active_controller.resign()
 
     def _latest_registration(self, broker_id: int) -> BrokerRegistration | None:
         known = self._metadata.image.brokers.get(broker_id)
-        seen = self._seen.get(broker_id)
+        seen = self._registrations_seen.get(broker_id)
         return seen if known is None or (seen is not None and seen.epoch > known.epoch) else known
 
     async def _follow(
@@ -338,16 +338,16 @@ class BrokerLifecycle:
     ) -> None:
         """Polls this controller until another one is elected or this one cannot be reached."""
         await self._find_address(holder[0])
-        heard = self._heard_from == holder
+        heard = self._answered_by == holder
         while not changed.is_set() and polls != 0:
             polls = None if polls is None else polls - 1
             try:
-                answer = await _first(self._poll(holder[0]), changed.wait())
+                answer = await _first_result(self._poll(holder[0]), changed.wait())
             except ConnectionLost:
                 if heard and await self.crashes.is_dead(holder[0], changed.is_set):
                     await self._stand_for_election(instead_of=holder)
                     return
-                await _either(changed.wait(), asyncio.sleep(RETRY_S))
+                await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             except ClientError as error:
                 log.info(
@@ -355,14 +355,14 @@ class BrokerLifecycle:
                     RETRY_S,
                     extra={"broker": self._node_id, "controller": holder[0], "error": str(error)},
                 )
-                await _either(changed.wait(), asyncio.sleep(RETRY_S))
+                await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             if answer is None:
                 return
             if answer.error_code or not self._apply_metadata(answer):
-                await _either(changed.wait(), asyncio.sleep(RETRY_S))
+                await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
-            heard, self._heard_from = True, holder
+            heard, self._answered_by = True, holder
             self._failure_pause_s = RETRY_S
             await self._metadata.until_published()
 
@@ -374,7 +374,7 @@ class BrokerLifecycle:
             return
         found = registered.get(broker_id)
         if found is not None:
-            self._seen[broker_id] = found.broker
+            self._registrations_seen[broker_id] = found.broker
 
     async def _poll(self, controller_id: int) -> ClusterMetadataResponse:
         image = self._metadata.image
@@ -399,8 +399,12 @@ class BrokerLifecycle:
         before = self._metadata.image
         if (answer.controller_epoch, answer.version) < (before.controller_epoch, before.version):
             return False
-        if answer.version == before.version:
-            return True
+        if answer.version != before.version:
+            self._advance_metadata(answer)
+        return True
+
+    def _advance_metadata(self, answer: ClusterMetadataResponse) -> None:
+        before = self._metadata.image
         records = [decode(each) for each in answer.records]
         if answer.is_snapshot:
             image = MetadataImage().apply(records).at_version(answer.version)
@@ -408,7 +412,6 @@ class BrokerLifecycle:
         else:
             image = before.apply(records).at_version(answer.version)
         self._metadata.advance(image, records)
-        return True
 
     # --- requests to the controller -------------------------------------------------------------
 
@@ -440,7 +443,7 @@ class BrokerLifecycle:
         )
 
 
-async def _first(wanted: Awaitable[T], interruption: Awaitable[object]) -> T | None:
+async def _first_result(wanted: Awaitable[T], interruption: Awaitable[object]) -> T | None:
     """The result of `wanted`, or None if the interruption comes first."""
     work = asyncio.ensure_future(wanted)
     end = asyncio.ensure_future(interruption)
@@ -452,5 +455,5 @@ async def _first(wanted: Awaitable[T], interruption: Awaitable[object]) -> T | N
         end.cancel()
 
 
-async def _either(one: Awaitable[object], other: Awaitable[object]) -> None:
-    await _first(one, other)
+async def _wait_for_either(one: Awaitable[object], other: Awaitable[object]) -> None:
+    await _first_result(one, other)

@@ -19,7 +19,7 @@ from headrace.broker.membership.peers import Peers
 from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.broker.network.dispatch import RequestHost, handler_of
-from headrace.broker.partitions.stray_partitions import settle_strays
+from headrace.broker.partitions.stray_partitions import update_stray_partitions
 from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.store import ClusterStore, Elected, StoreError
@@ -92,7 +92,7 @@ class ClusterMember:
             listener=settings.string("inter.broker.listener.name"),
             detect_crashes=settings.boolean("headrace.fast.failure.detection"),
         )
-        self.metadata.on_news(self.peers.drop_earlier_incarnations)
+        self.metadata.add_listener(self.peers.drop_earlier_incarnations)
 
     @property
     def broker_epoch(self) -> int:
@@ -166,9 +166,9 @@ class ClusterMember:
             raise
         # No await from here on: the hosted replicas must match the image.
         image = self.metadata.image
-        settle_strays(broker.logs, image, broker.node_id)
-        broker.host(image)
-        self.metadata.begin()
+        update_stray_partitions(broker.logs, image, broker.node_id)
+        broker.load_roles(image)
+        self.metadata.begin_publishing()
         broker.producer_ids.prepare()
         broker.replication.start(self.peers, self._send_alter_partition)
 
@@ -213,7 +213,7 @@ class ClusterMember:
             if answer is None or answer.error_code:
                 continue
             while self.metadata.published_version < answer.version:
-                await self.metadata.next_news()
+                await self.metadata.next_change()
             if not self._may_be_led_by_others(answer.remaining):
                 return
 

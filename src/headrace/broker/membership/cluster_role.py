@@ -28,7 +28,7 @@ class ClusterRoleHost(Protocol):
         """Opens the data directories, which must be new or belong to this cluster."""
         ...
 
-    def host(self, image: MetadataImage) -> None:
+    def load_roles(self, image: MetadataImage) -> None:
         """Takes the roles of a starting broker."""
         ...
 

@@ -15,7 +15,7 @@ from headrace.client.connection import Address
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
 
-JUST_GONE_S: Final = 10.0
+RECENTLY_FENCED_S: Final = 10.0
 NEVER: Final = float("-inf")
 MISSING_AFTER_S: Final = 0.3
 """By then a live broker has found a new controller; the others are probed."""
@@ -39,13 +39,13 @@ class FastFailureDetection:
         self._node_id = node_id
         self._checks: dict[asyncio.Task[None], None] = {}
         self._live: frozenset[int] = frozenset()
-        self._gone_at: dict[int, float] = {}
-        metadata.on_news(self._note_fenced_brokers)
+        self._fenced_at: dict[int, float] = {}
+        metadata.add_listener(self._note_fenced_brokers)
 
     def close(self) -> None:
         self.suspicions.close()
-        for look in tuple(self._checks):
-            look.cancel()
+        for check in tuple(self._checks):
+            check.cancel()
 
     # --- any member -----------------------------------------------------------------------------
 
@@ -62,24 +62,26 @@ class FastFailureDetection:
         address = self._address_of(broker_id)
         return self.enabled and address is not None and await has_crashed(address, has_returned)
 
-    def just_gone(self) -> list[BrokerRegistration]:
+    def recently_fenced(self) -> list[BrokerRegistration]:
         """Brokers that were fenced a moment ago.
 
         If one response tells librdkafka (2.x) of a new leader and omits the old one, it may lose
         the new leader while it removes the old one. It then waits a second before it asks again.
         """
-        since = asyncio.get_running_loop().time() - JUST_GONE_S
+        since = asyncio.get_running_loop().time() - RECENTLY_FENCED_S
         brokers = self._metadata.image.brokers
-        return [brokers[id_] for id_, at in self._gone_at.items() if at > since and id_ in brokers]
+        return [
+            brokers[id_] for id_, at in self._fenced_at.items() if at > since and id_ in brokers
+        ]
 
     def _note_fenced_brokers(self) -> None:
         now = asyncio.get_running_loop().time()
         for id_, broker in self._metadata.image.brokers.items():
             if not broker.fenced:
-                self._gone_at.pop(id_, None)
+                self._fenced_at.pop(id_, None)
                 continue
             # A broker that was fenced before this one started no longer leads anything.
-            self._gone_at.setdefault(id_, now if id_ in self._live else NEVER)
+            self._fenced_at.setdefault(id_, now if id_ in self._live else NEVER)
             self.suspicions.clear(id_)
         self._live = self._metadata.image.live_ids
 
@@ -117,14 +119,14 @@ class FastFailureDetection:
             return
 
         def has_returned() -> bool:
-            return active_controller.is_over or active_controller.polls.has_heard(
+            return active_controller.is_over or active_controller.polls.is_polling(
                 broker_id, broker_epoch
             )
 
         if not has_returned() and await self.is_dead(broker_id, has_returned):
             await active_controller.fence(broker_id, broker_epoch)
 
-    def _start_check(self, looking: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(looking)
+    def _start_check(self, check: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(check)
         self._checks[task] = None
         task.add_done_callback(lambda done: self._checks.pop(done, None))

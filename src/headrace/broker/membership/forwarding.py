@@ -79,15 +79,15 @@ class Forwarding:
     ) -> Answer:
         if context.client_id.startswith(CLIENT_ID_PREFIX):
             try:
-                return await _settled(handle(context, request))
+                return await _awaited(handle(context, request))
             except NotController:
                 return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
             except TooLarge:
                 code = ErrorCode.POLICY_VIOLATION
                 return _refusal(spec, request, context.version, code, _TOO_LARGE)
-        return await self._ask(spec, handle, context, request)
+        return await self._forward(spec, handle, context, request)
 
-    async def _ask(
+    async def _forward(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
     ) -> Answer:
         """The controller's response, within the client's time limit."""
@@ -99,7 +99,7 @@ class Forwarding:
                 while True:
                     try:
                         if membership.active_controller is not None:
-                            return await _settled(handle(context, request))
+                            return await _awaited(handle(context, request))
                         answer = await membership.ask(
                             request, spec.response, timeout_s=timeout_s, version=context.version
                         )
@@ -171,14 +171,14 @@ class Forwarding:
         spec = spec_of(request)
         context = Context(None, spec.max_version, b"")
         try:
-            answer = await _settled(self._handler_of(spec.key)(context, request))
+            answer = await _awaited(self._handler_of(spec.key)(context, request))
         except NotController:
             return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
         assert isinstance(answer, Struct)
         return answer
 
 
-async def _settled(reply: Reply) -> Answer:
+async def _awaited(reply: Reply) -> Answer:
     return await reply if isinstance(reply, Awaitable) else reply
 
 

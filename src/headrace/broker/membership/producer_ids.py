@@ -35,7 +35,7 @@ class ProducerIds:
     def available(self) -> bool:
         return self._next < self._end
 
-    def take(self) -> int:
+    def next_id(self) -> int:
         """The next id, without waiting: raises CoordinatorError while the next block is being
         reserved, as Kafka does; clients retry."""
         if not self.available:
@@ -52,11 +52,11 @@ class ProducerIds:
                 (self._next, self._end), self._spare = self._spare, None
         return producer_id
 
-    async def next(self) -> int:
-        await self.ensure()
-        return self.take()
+    async def wait_for_next_id(self) -> int:
+        await self.ensure_available()
+        return self.next_id()
 
-    async def ensure(self) -> None:
+    async def ensure_available(self) -> None:
         """Waits until an id is available."""
         while not self.available:
             await asyncio.shield(self._start_reservation())
@@ -73,7 +73,7 @@ class ProducerIds:
     async def _reserve_first_block(self) -> None:
         while not self.available:
             try:
-                await self.ensure()
+                await self.ensure_available()
             except CoordinatorError as error:
                 log.info(
                     "cannot reserve producer ids, retrying in %g s",

@@ -4,7 +4,7 @@ from typing import Final, Protocol
 
 from headrace.broker.membership.cluster_role import ClusterRoleHost
 from headrace.broker.metadata.standalone_metadata import StandaloneMetadata
-from headrace.broker.partitions.import_kafka_logs import adopt
+from headrace.broker.partitions.import_kafka_logs import imported_topics
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
@@ -18,7 +18,7 @@ METADATA_FILE: Final = "headrace-metadata.sqlite"
 class StandaloneHost(ClusterRoleHost, Protocol):
     """What a standalone node needs from its broker."""
 
-    world: Environment
+    environment: Environment
     offload: Offload
 
 
@@ -36,19 +36,19 @@ class Standalone:
         broker = self._broker
         directory = broker.settings.log_dirs[0]
         place = IN_MEMORY if self._in_memory else f"{directory}/{METADATA_FILE}"
-        self._store = store = broker.world.metadata_store(place)
+        self._store = store = broker.environment.metadata_store(place)
         image = store.load()
         broker.open_logs(image.cluster_id or None, image)
         self._controller = Decisions(image, broker.settings.controller(), broker.random)
         self.metadata = StandaloneMetadata(self._controller, store, broker.offload, broker.publish)
-        broker.host(image)
+        broker.load_roles(image)
 
     async def join(self) -> None:
         broker = self._broker
         is_new = not self.metadata.image.cluster_id
         await self.metadata.record(self._controller.bootstrap(broker.logs.cluster_id))
         if is_new:
-            await self.metadata.record(adopt(broker.logs, broker.node_id))
+            await self.metadata.record(imported_topics(broker.logs, broker.node_id))
         registered = await self.metadata.decide(
             lambda controller: controller.register_broker(
                 broker.node_id,

@@ -38,9 +38,9 @@ class SuspectedBrokers:
         if timer is None:
             return
         timer.cancel()
-        look = self._checks.pop(broker_id, None)
-        if look is not None and look is not asyncio.current_task():
-            look.cancel()
+        check = self._checks.pop(broker_id, None)
+        if check is not None and check is not asyncio.current_task():
+            check.cancel()
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():
@@ -53,7 +53,7 @@ class SuspectedBrokers:
     def brokers(self) -> list[int]:
         return list(self._suspects)
 
-    async def change(self) -> None:
+    async def until_cleared(self) -> None:
         """Waits until a suspicion has ended."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)

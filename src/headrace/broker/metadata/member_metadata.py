@@ -30,7 +30,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class _Step(NamedTuple):
+class _UnpublishedImage(NamedTuple):
     image: MetadataImage
     records: Sequence[MetadataRecord]
 
@@ -44,19 +44,19 @@ class ControllerRequests(Protocol):
 
 
 class MemberMetadata:
-    """The current image and the journal of the changes that led to it."""
+    """The current image and the log of the changes that led to it."""
 
     def __init__(self, settings: ControllerSettings, publish: Publish) -> None:
         self.image = MetadataImage()
-        self.journal = MetadataLog()
+        self.metadata_log = MetadataLog()
         self.active_controller: ActiveController | None = None
         self.forwarding: ControllerRequests | None = None
         self.published_version = -1
         self._settings = settings
         self._publish = publish
-        self._steps: deque[_Step] = deque()
+        self._unpublished: deque[_UnpublishedImage] = deque()
         self._publishing: asyncio.Task[None] | None = None
-        self._begun = False
+        self._is_publishing = False
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -68,48 +68,48 @@ class MemberMetadata:
 
     def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Makes `image` current; `records` are the changes from the image before it."""
-        self.journal.add(MetadataChange(self.image.version, image.version, records))
+        self.metadata_log.add(MetadataChange(self.image.version, image.version, records))
         self.image = image
-        if self._begun:
-            self._steps.append(_Step(image, records))
+        if self._is_publishing:
+            self._unpublished.append(_UnpublishedImage(image, records))
             if self._publishing is None:
                 self._publishing = asyncio.get_running_loop().create_task(self._publish_all())
         self._notify_listeners()
 
-    def begin(self) -> None:
+    def begin_publishing(self) -> None:
         """Marks the current image as applied; from now on each later one is applied, too."""
-        self._begun = True
+        self._is_publishing = True
         self.published_version = self.image.version
         self._notify_listeners()
 
     def stop(self) -> None:
         """Stops publishing; changes that are not published yet are dropped."""
-        self._begun = False
-        self._steps.clear()
+        self._is_publishing = False
+        self._unpublished.clear()
         if self._publishing is not None:
             self._publishing.cancel()
 
-    def on_news(self, listener: Callable[[], None]) -> None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
         """Calls `listener` for every new image and for every image that this broker has applied."""
         self._listeners.append(listener)
 
-    def forget(self, listener: Callable[[], None]) -> None:
+    def remove_listener(self, listener: Callable[[], None]) -> None:
         if listener in self._listeners:
             self._listeners.remove(listener)
 
-    async def next_news(self) -> None:
+    async def next_change(self) -> None:
         """Waits for the next such call."""
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def wake() -> None:
-            if not news.done():
-                news.set_result(None)
+            if not changed.done():
+                changed.set_result(None)
 
-        self.on_news(wake)
+        self.add_listener(wake)
         try:
-            await news
+            await changed
         finally:
-            self.forget(wake)
+            self.remove_listener(wake)
 
     async def until_published(self) -> None:
         """Waits until this broker has applied the current image."""
@@ -119,8 +119,8 @@ class MemberMetadata:
 
     async def _publish_all(self) -> None:
         try:
-            while self._steps:
-                step = self._steps.popleft()
+            while self._unpublished:
+                step = self._unpublished.popleft()
                 try:
                     await self._publish(step.image, step.records)
                 except Exception:
@@ -150,7 +150,7 @@ class MemberMetadata:
         decided = await active_controller.decide(decision)
         # The controller may have changed since. The decision remains valid, and the new controller
         # publishes it.
-        await active_controller.spread(decided.version)
+        await active_controller.until_propagated(decided.version)
         return decided.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:

@@ -56,7 +56,7 @@ class StandaloneMetadata:
         self._store = store
         self._offload = offload
         self._publish = publish
-        self._turn = asyncio.Lock()
+        self._decision_lock = asyncio.Lock()
 
     @property
     def image(self) -> MetadataImage:
@@ -69,7 +69,7 @@ class StandaloneMetadata:
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
         """Runs one operation to its end; its results are applied when this returns."""
-        async with self._turn:
+        async with self._decision_lock:
             outcome = decision(self._controller)
             await self._commit(outcome.records)
             return outcome.results
@@ -96,7 +96,7 @@ class StandaloneMetadata:
 
     async def record(self, records: Sequence[MetadataRecord]) -> None:
         """Commits records that need no decision, for example the first ones of a node."""
-        async with self._turn:
+        async with self._decision_lock:
             await self._commit(records)
 
     async def _commit(self, records: Sequence[MetadataRecord]) -> None:

@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         buffer.received(nbytes)
         read_on = self._serve_frames()
         if read_on is not self._reading:
-            self._read(on=read_on)
+            self._set_reading(on=read_on)
 
     def eof_received(self) -> bool:
         return False  # as in Kafka: a client that closes wants no more responses
@@ -254,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
     def drain(self) -> None:
         """Starts no further requests; closes when every accepted one has been answered."""
         self._change_state(ConnectionEvent.DRAIN)
-        self._read(on=False)
+        self._set_reading(on=False)
         self._close_when_drained()
 
     def release_memory(self) -> None:
@@ -266,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         """Starts every complete request that may start now; decides whether to continue reading."""
         read_on = self._serve_frames()
         if read_on is not self._reading:
-            self._read(on=read_on)
+            self._set_reading(on=read_on)
 
     def _serve_frames(self) -> bool:
         """Whether the next request still needs bytes from the socket."""
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 frame = self._buffer.next_frame()
             except ProtocolError as error:
-                self._refuse(error)
+                self._close_on_invalid_request(error)
                 return False
             if frame is None:
                 return True
@@ -293,16 +293,16 @@ class Connection(asyncio.BufferedProtocol):
                 self.state = _READY_BLOCKED
                 # The response comes soon: pausing the reading would cost more than reading.
                 return True
-            if not self._start(frame):
+            if not self._dispatch_frame(frame):
                 return False
         return False
 
-    def _start(self, frame: memoryview) -> bool:
+    def _dispatch_frame(self, frame: memoryview) -> bool:
         """Starts a request; returns whether the connection may serve the next one."""
         try:
             reply = self._owner.dispatch(self, frame)
         except ProtocolError as error:
-            self._refuse(error)
+            self._close_on_invalid_request(error)
             return False
         except Exception:
             log.exception("request failed; closing the connection", extra={"peer": self.peer})
@@ -316,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
             self._await_response(reply)
         return True
 
-    def _refuse(self, error: ProtocolError) -> None:
+    def _close_on_invalid_request(self, error: ProtocolError) -> None:
         log.warning(
             "invalid request; closing the connection",
             extra={"peer": self.peer, "error": str(error)},
@@ -344,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             parts = pending.encode(pending.result.result())
         except ProtocolError as error:
-            self._refuse(error)
+            self._close_on_invalid_request(error)
             return
         except Exception:
             log.exception("request failed; closing the connection", extra={"peer": self.peer})
@@ -377,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
         self.state = _UNBLOCK[self.state]
         self.fast_path = None
         if self._transport is not None:
-            self._start(memoryview(frame))
+            self._dispatch_frame(memoryview(frame))
             self._serve_buffered()
             self._close_when_drained()
 
@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             transport.writelines(_merge_small(out))
 
-    def _read(self, *, on: bool) -> None:
+    def _set_reading(self, *, on: bool) -> None:
         if self._transport is None or self._reading == on or self._transport.is_closing():
             return
         self._reading = on
@@ -449,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is _DRAINING and not self._pending and transport is not None:
             self._flush()
             self._change_state(ConnectionEvent.LINGER)
-            self._read(on=True)
+            self._set_reading(on=True)
             with contextlib.suppress(OSError):  # the client has reset the connection
                 transport.write_eof()
             self._loop.call_later(LINGER_S, transport.abort)

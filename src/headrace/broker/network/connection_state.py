@@ -2,7 +2,7 @@
 
 Rule 1: a condition that stops the next request is a state here, not a flag of `Connection`.
 Rule 2: a state changes only through `TRANSITIONS`. A pair that is not in the table is a bug, and
-raises `IllegalTransition` before anything else happens.
+raises `IllegalConnectionTransition` before anything else happens.
 
 Three things stop the next request of a connection that has a whole frame in its buffer:
 
@@ -74,7 +74,7 @@ class ConnectionEvent(Enum):
     LOSE = "the connection was lost"
 
 
-class IllegalTransition(Exception):
+class IllegalConnectionTransition(Exception):
     """An event that cannot happen in this state: a bug in `Connection` or in a handler."""
 
 
@@ -89,7 +89,7 @@ class Transitions(dict[ConnectionState, ConnectionState]):
 
     def __missing__(self, state: ConnectionState) -> ConnectionState:
         msg = f"{self._event.value}, on a connection that is {state.value}"
-        raise IllegalTransition(msg)
+        raise IllegalConnectionTransition(msg)
 
 
 def _table() -> Mapping[ConnectionEvent, Transitions]:

@@ -20,7 +20,7 @@ class Limits:
     server: ServerLimits
 
     @classmethod
-    def of(cls, effective: EffectiveConfig) -> "Limits":
+    def from_config(cls, effective: EffectiveConfig) -> "Limits":
         def number(name: str) -> int:
             value = effective.broker_value(name)
             assert isinstance(value, int)

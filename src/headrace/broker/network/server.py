@@ -6,14 +6,20 @@ before it reads a byte. Idle connections end after `connections.max.idle.ms`.
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
+import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
+from headrace.cluster.image import Endpoint
+from headrace.cluster.listeners import ANY_ADDRESS, Listener
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +49,7 @@ class Server:
         dispatcher: Dispatcher,
         limits: ServerLimits,
     ) -> None:
-        self.limit(limits)
+        self.apply_limits(limits)
         self.monotonic = clock.monotonic
         self._loop = loop
         self.dispatch = dispatcher.dispatch
@@ -56,7 +62,7 @@ class Server:
         self._all_closed: asyncio.Event | None = None
         self._closing = False
 
-    def limit(self, limits: ServerLimits) -> None:
+    def apply_limits(self, limits: ServerLimits) -> None:
         """Sets the limits for connections and requests from now on."""
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_in_flight = limits.max_in_flight
@@ -70,16 +76,24 @@ class Server:
             for connection in self._connections:
                 connection.fast_path = None
 
-    async def bind(self, listener: str, host: str, port: int, backlog: int) -> int:
+    async def bind(self, listener: Listener, backlog: int) -> int:
         """Binds without accepting yet; returns the port, which the system chooses for port 0."""
-        server = await self._loop.create_server(
-            lambda: Connection(self, self._loop, listener),
-            host or None,
-            port,
-            backlog=backlog,
-            reuse_address=True,
-            start_serving=False,
-        )
+        if listener.security_protocol != "PLAINTEXT":
+            msg = f"listener {listener.name}: {listener.security_protocol} is not supported yet"
+            raise StartupError(msg)
+        host = listener.host.strip("[]")
+        try:
+            server = await self._loop.create_server(
+                lambda: Connection(self, self._loop, listener.name),
+                host or None,
+                listener.port,
+                backlog=backlog,
+                reuse_address=True,
+                start_serving=False,
+            )
+        except OSError as error:
+            where = host_and_port(host or ANY_ADDRESS, listener.port)
+            raise StartupError(f"cannot listen on {where}: {_bind_error(error)}") from error
         self._listeners.append(server)
         bound: int = server.sockets[0].getsockname()[1]
         return bound
@@ -103,7 +117,7 @@ class Server:
                 name = "max.connections" if full else "max.connections.per.ip"
                 log.warning(
                     "refused a connection",
-                    extra={"peer": connection.peer, "limit": name, "refused": self._refused},
+                    extra={"peer": connection.peer, "apply_limits": name, "refused": self._refused},
                 )
             return False
         self._connections[connection] = None
@@ -154,3 +168,36 @@ class Server:
 
 def _ip(connection: Connection) -> str:
     return connection.peer.rpartition(":")[0]
+
+
+def advertised_endpoints(
+    bound: Sequence[tuple[Listener, int]],
+    advertised_listeners: Sequence[Listener],
+    host_name: Callable[[], str],
+) -> tuple[Endpoint, ...]:
+    """The addresses that clients get for the listeners, which are bound to these ports."""
+    advertised = {listener.name: listener for listener in advertised_listeners}
+    endpoints = []
+    for listener, port in bound:
+        shown = advertised.get(listener.name)
+        host = shown.host if shown else listener.host
+        if host in ("", ANY_ADDRESS, "[::]"):
+            host = host_name()
+        shown_port = shown.port if shown and shown.port else port
+        endpoints.append(
+            Endpoint(listener.name, host.strip("[]"), shown_port, listener.security_protocol)
+        )
+    return tuple(endpoints)
+
+
+def host_and_port(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _bind_error(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use; choose another with --port, or --port 0"
+    if isinstance(error, socket.gaierror):
+        return "no such host; listen on an address of this machine"
+    return os.strerror(error.errno) if error.errno else str(error)

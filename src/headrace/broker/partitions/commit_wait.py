@@ -16,19 +16,21 @@ def when_committed(
     happen."""
     done: asyncio.Future[ErrorCode] = loop.create_future()
 
-    def tell(code: ErrorCode) -> None:
+    def complete(code: ErrorCode) -> None:
         if not done.done():
             done.set_result(code)
 
     def flushed(flush: "asyncio.Future[None]") -> None:
         error = flush.exception()
         if error is not None:
-            leader.stop_waiting(tell)
-            tell(failure(error)[0])
+            leader.stop_waiting(complete)
+            complete(failure(error)[0])
 
-    leader.when_committed(next_offset, tell)
+    leader.when_committed(next_offset, complete)
     if not done.done() and leader.flush_pending:
         flusher.flush(leader).add_done_callback(flushed)
     # A caller that has given up is not notified.
-    done.add_done_callback(lambda future: leader.stop_waiting(tell) if future.cancelled() else None)
+    done.add_done_callback(
+        lambda future: leader.stop_waiting(complete) if future.cancelled() else None
+    )
     return done

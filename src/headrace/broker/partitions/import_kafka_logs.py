@@ -13,9 +13,9 @@ from headrace.storage.directories.log_manager import NO_TOPIC_ID
 from headrace.storage.log.log import Log
 
 
-def adopt(logs: Iterable[Log], node_id: int) -> list[TopicCreated]:
-    """One record for each topic whose partitions are all here, numbered from 0, with one topic
-    id."""
+def imported_topics(logs: Iterable[Log], node_id: int) -> list[TopicCreated]:
+    """One record for each topic to import: all its partitions are here, numbered from 0, with one
+    topic id."""
     found: dict[str, dict[int, Log]] = defaultdict(dict)
     for log in logs:
         found[log.topic][log.partition] = log

@@ -43,7 +43,7 @@ class LogConfigs:
         self._node_id = node_id
         self._image: MetadataImage | None = None
 
-    def of(self, image: MetadataImage, topic: str) -> LogConfig:
+    def config_of(self, image: MetadataImage, topic: str) -> LogConfig:
         if image is not self._image:
             self._image = image
             self._effective = EffectiveConfig(self._static, self._node_id, image)

@@ -57,7 +57,7 @@ class MetadataPublisher:
             )
             hosted.grow(len(topic.partitions))
             for index, partition in enumerate(topic.partitions):
-                self._roles.take(hosted, index, partition)
+                self._roles.assign_role(hosted, index, partition)
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the records that lead to this image."""
@@ -116,7 +116,7 @@ class MetadataPublisher:
     ) -> bool:
         """Takes the role of this broker in the partition; returns whether a log was created."""
         before = hosted.replica(index)
-        after = self._roles.take(hosted, index, partition)
+        after = self._roles.assign_role(hosted, index, partition)
         if before is None and after is not None:
             self._make_log(hosted, after, is_new=is_new)
             return True
@@ -146,7 +146,7 @@ class MetadataPublisher:
     def _delete_topic(self, topic_id: bytes, *, keep_files: bool = False) -> None:
         hosted = self._table.remove_topic(topic_id)
         for replica in list(hosted.replicas) if hosted is not None else ():
-            self._roles.tell(replica.topic, replica.index, replica, None)
+            self._roles.notify_listeners(replica.topic, replica.index, replica, None)
             if keep_files:
                 make_stray(
                     self._logs,
@@ -165,3 +165,17 @@ class MetadataPublisher:
                 "cannot delete the files of a deleted partition; they remain on disk",
                 extra={"topic": replica.topic, "partition": replica.index, "error": str(error)},
             )
+
+
+def changed_topics(records: Sequence[MetadataRecord], table: PartitionTable) -> set[str]:
+    """The topics that these records create, extend or delete; the last are still in the table."""
+    names = set()
+    for record in records:
+        match record:
+            case TopicCreated(name):
+                names.add(name)
+            case PartitionsAdded(topic_id) | TopicDeleted(topic_id):
+                hosted = table.by_id.get(topic_id)
+                if hosted is not None:
+                    names.add(hosted.name)
+    return names

@@ -39,7 +39,7 @@ class ReplicaRoles:
         self._clock = clock
         self._listeners = listeners
 
-    def take(self, hosted: HostedTopic, index: int, partition: Partition) -> Role | None:
+    def assign_role(self, hosted: HostedTopic, index: int, partition: Partition) -> Role | None:
         """Takes the role that the metadata assigns in this partition; returns it."""
         before = hosted.replica(index)
         if before is not None and partition.leader_epoch < before.epoch:
@@ -55,10 +55,12 @@ class ReplicaRoles:
             hosted.put(index, after)
             if before is not None:
                 before.close()
-            self.tell(hosted.name, index, before, after)
+            self.notify_listeners(hosted.name, index, before, after)
         return after
 
-    def tell(self, topic: str, index: int, before: Role | None, after: Role | None) -> None:
+    def notify_listeners(
+        self, topic: str, index: int, before: Role | None, after: Role | None
+    ) -> None:
         for listener in self._listeners:
             listener(topic, index, before, after)
 
@@ -70,8 +72,8 @@ class ReplicaRoles:
         if isinstance(before, Leader):
             if epoch > before.epoch:
                 with suppress(StorageError):  # offline, which is already logged
-                    before.lead_on(partition, now)
-                self.tell(hosted.name, index, before, before)
+                    before.begin_leader_epoch(partition, now)
+                self.notify_listeners(hosted.name, index, before, before)
             else:
                 before.partition_changed(partition, now)
             return before
@@ -80,7 +82,7 @@ class ReplicaRoles:
                 return SoleLeader(hosted.name, hosted.topic_id, index, epoch, self._table.open)
             if epoch > before.epoch:
                 before.epoch = epoch
-                self.tell(hosted.name, index, before, before)
+                self.notify_listeners(hosted.name, index, before, before)
             return before
         return Leader(
             hosted.name,
@@ -101,7 +103,7 @@ class ReplicaRoles:
         if isinstance(before, Follower):
             if epoch > before.epoch or before.leader_id != partition.leader:
                 before.follow(partition.leader, epoch)
-                self.tell(hosted.name, index, before, before)
+                self.notify_listeners(hosted.name, index, before, before)
             return before
         return Follower(
             hosted.name,

@@ -17,7 +17,7 @@ from headrace.storage.state.log_config import LogConfig
 log = logging.getLogger(__name__)
 
 
-def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
+def update_stray_partitions(logs: LogManager, image: MetadataImage, node_id: int) -> None:
     """Makes logs that are not this broker's stray, and restores stray logs that are."""
     for each in logs:
         reason = _reason_to_be_stray(each, image, node_id)

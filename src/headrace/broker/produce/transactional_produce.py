@@ -67,7 +67,9 @@ class Admission:
         writes = self._writes
         if not writes or not (self._adds_partitions or self._host.limits.transaction_verification):
             return None
-        self._is_remote = self._host.transactions.elsewhere(self._transactional_id) is not None
+        self._is_remote = (
+            self._host.transactions.remote_leader_of(self._transactional_id) is not None
+        )
         verdict = admit(
             self._host,
             self._transactional_id,

@@ -28,7 +28,7 @@ from headrace.storage.errors import StorageError
 if TYPE_CHECKING:
     import asyncio
 
-    from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions
+    from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
     from headrace.clock import Clock
     from headrace.cluster.settings import BrokerSettings
     from headrace.replication.sole_leader import SoleLeader
@@ -167,7 +167,7 @@ class AlterPartitionManager:
             if (
                 id_ not in partition.isr
                 and leader.has_caught_up(id_)
-                and self._sessions.is_heard(id_, progress.broker_epoch, key, since)
+                and self._sessions.has_fetched_since(id_, progress.broker_epoch, key, since)
             ):
                 self._joining.setdefault(leader, set()).add(id_)
 
@@ -207,7 +207,7 @@ class AlterPartitionManager:
                 if not self._proposed:
                     return
                 if not await self._ask_once(dict(self._proposed)):
-                    await self._pause()
+                    await self._host.timers.sleep(RETRY_S)
         finally:
             self._sending = None
 
@@ -216,14 +216,17 @@ class AlterPartitionManager:
         try:
             answer = await self._ask(self._request(proposed))
         except ClientError as error:
-            log.info("in-sync sets are not changed yet", extra={"error": str(error)})
+            self._log_retry(proposed, str(error))
             return False
         except Exception:
-            log.exception("in-sync sets are not changed yet")
+            log.exception(
+                "unexpected error while changing ISRs, retrying in %g s",
+                RETRY_S,
+                extra={"partitions": len(proposed)},
+            )
             return False
         if answer.error_code:
-            name = code_of_number(answer.error_code).name
-            log.info("in-sync sets are not changed yet", extra={"error": name})
+            self._log_retry(proposed, code_of_number(answer.error_code).name)
             return False
         answers = {
             (topic.topic_id, each.partition_index): each
@@ -237,13 +240,18 @@ class AlterPartitionManager:
                 clear = False
         return clear
 
+    @staticmethod
+    def _log_retry(proposed: Mapping[Leader, IsrProposal], error: str) -> None:
+        log.info(
+            "the controller has not answered ISR changes, retrying in %g s",
+            RETRY_S,
+            extra={"partitions": len(proposed), "error": error},
+        )
+
     def _request(self, proposed: dict[Leader, IsrProposal]) -> AlterPartitionRequest:
-        topics: dict[bytes, AlterPartitionTopic] = {}
-        for leader, proposal in proposed.items():
-            topic = topics.setdefault(
-                leader.topic_id, AlterPartitionTopic(topic_id=leader.topic_id, partitions=[])
-            )
-            topic.partitions.append(
+        changes = (
+            (
+                leader.topic_id,
                 AlterPartitionData(
                     partition_index=leader.index,
                     leader_epoch=proposal.leader_epoch,
@@ -252,13 +260,11 @@ class AlterPartitionManager:
                         for id_, epoch in proposal.isr
                     ],
                     partition_epoch=proposal.partition_epoch,
-                )
+                ),
             )
-        return AlterPartitionRequest(
-            broker_id=self._host.node_id,
-            broker_epoch=self._host.broker_epoch,
-            topics=list(topics.values()),
+            for leader, proposal in proposed.items()
         )
+        return alter_partition_request(self._host.node_id, self._host.broker_epoch, changes)
 
     def _answered(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> bool:
         """Whether this change needs no further request."""
@@ -275,11 +281,11 @@ class AlterPartitionManager:
         elif code not in _OVERTAKEN:
             return False
         log.info(
-            "in-sync set",
+            "the controller answered an ISR change",
             extra={
                 "topic": leader.topic,
                 "partition": leader.index,
-                "isr": sorted(proposal.ids),
+                "proposed_isr": sorted(proposal.ids),
                 "answer": code.name,
             },
         )
@@ -299,12 +305,15 @@ class AlterPartitionManager:
         if leader.pending is proposal and answer.partition_epoch == proposal.partition_epoch:
             leader.refused(proposal)  # nothing changed
 
-    async def _pause(self) -> None:
-        over = self._host.loop.create_future()
-        timer = self._host.timers.call_later(
-            RETRY_S, lambda: None if over.done() else over.set_result(None)
-        )
-        try:
-            await over
-        finally:
-            timer.cancel()
+
+def alter_partition_request(
+    node_id: int, broker_epoch: int, changes: Iterable[tuple[bytes, AlterPartitionData]]
+) -> AlterPartitionRequest:
+    """The request for these changes, each with its topic id."""
+    topics: dict[bytes, AlterPartitionTopic] = {}
+    for topic_id, change in changes:
+        topic = topics.setdefault(topic_id, AlterPartitionTopic(topic_id=topic_id, partitions=[]))
+        topic.partitions.append(change)
+    return AlterPartitionRequest(
+        broker_id=node_id, broker_epoch=broker_epoch, topics=list(topics.values())
+    )

@@ -10,9 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.broker.replication.follower_fetch_session import Fetched, FollowerFetchSession, Key
+from headrace.broker.fetch.delayed_fetch import DelayedResponse
+from headrace.broker.replication.follower_fetch_session import (
+    FetchPosition,
+    FollowerFetchSession,
+    Key,
+)
 from headrace.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 from headrace.protocol.struct import Struct
 
@@ -43,13 +49,13 @@ def handle(
     )
     if not isinstance(session, FollowerFetchSession):
         return FetchResponse(error_code=session, session_id=0, responses=[])
-    session.forget(_forgotten(request))
+    session.forget(_forgotten_partitions(request))
     now = host.clock.monotonic()
-    counted = session.ask(host.partitions, _wanted(request), now)
+    counted = session.apply_positions(host.partitions, _fetch_positions(request), now)
     replication.followers_fetched(replica_id, counted)
-    if request.max_wait_ms <= 0 or host.stopping or session.is_due(host.partitions, now):
+    if request.max_wait_ms <= 0 or host.stopping or session.check_ready(host.partitions, now):
         return answer(host, session, request.max_bytes)
-    return _Wait(host, session, request).future
+    return _DelayedReplicaFetch(host, session, request).future  # type: ignore[return-value]
 
 
 def answer(host: FollowerFetchHost, session: FollowerFetchSession, max_bytes: int) -> FetchResponse:
@@ -63,81 +69,70 @@ def answer(host: FollowerFetchHost, session: FollowerFetchSession, max_bytes: in
     return FetchResponse(session_id=session.session_id, responses=list(topics.values()))
 
 
-class _Wait:
+class _DelayedReplicaFetch(DelayedResponse):
     """A fetch that waits for records, an error or its time limit."""
 
     __slots__ = (
+        "_catch_up_timer",
         "_host",
-        "_max_bytes",
-        "_pace_timer",
         "_scheduled",
         "_session",
         "_timer",
-        "future",
     )
 
     def __init__(
         self, host: FollowerFetchHost, session: FollowerFetchSession, request: FetchRequest
     ) -> None:
-        self.future: asyncio.Future[Struct | None] = host.loop.create_future()
+        self.future = host.loop.create_future()
         self._host = host
         self._session = session
-        self._max_bytes = request.max_bytes
+        self._answer = partial(answer, host, session, request.max_bytes)
         self._scheduled = False
         self._timer = host.loop.call_later(request.max_wait_ms / 1000, self.finish)
-        self._pace_timer: asyncio.TimerHandle | None = None
+        self._catch_up_timer: asyncio.TimerHandle | None = None
         session.waiting = self
         host.replication.waiting[self] = None
         # A follower that disconnects cancels the future.
-        self.future.add_done_callback(lambda _: self._forget())
-        self._await_pace()
+        self.future.add_done_callback(lambda _: self._stop_watching())
+        self._schedule_catch_up()
 
     def wake(self) -> None:
         # In the loop's next iteration, so that the response includes everything appended in this
         # one.
         if not self._scheduled:
             self._scheduled = True
-            self._host.loop.call_soon(self._look)
+            self._host.loop.call_soon(self._answer_if_ready)
 
-    def _await_pace(self) -> None:
+    def _schedule_catch_up(self) -> None:
         """Checks again when the throttle allows more for a lagging follower."""
-        held_s = self._session.held_s(self._host.clock.monotonic())
-        if held_s is not None:
-            if self._pace_timer is not None:
-                self._pace_timer.cancel()
-            self._pace_timer = self._host.loop.call_later(held_s, self.wake)
+        wait_s = self._session.catch_up_wait_s(self._host.clock.monotonic())
+        if wait_s is not None:
+            if self._catch_up_timer is not None:
+                self._catch_up_timer.cancel()
+            self._catch_up_timer = self._host.loop.call_later(wait_s, self.wake)
 
-    def _look(self) -> None:
+    def _answer_if_ready(self) -> None:
         self._scheduled = False
         if self.future.done():
             return
-        if self._session.is_due(self._host.partitions, self._host.clock.monotonic()):
+        if self._session.check_ready(self._host.partitions, self._host.clock.monotonic()):
             self.finish()
         else:
-            self._await_pace()
+            self._schedule_catch_up()
 
-    def finish(self) -> None:
-        if self.future.done():
-            return
-        self._forget()
-        try:
-            self.future.set_result(answer(self._host, self._session, self._max_bytes))
-        except Exception as error:
-            self.future.set_exception(error)
-
-    def _forget(self) -> None:
+    def _stop_watching(self) -> None:
         self._timer.cancel()
-        if self._pace_timer is not None:
-            self._pace_timer.cancel()
+        if self._catch_up_timer is not None:
+            self._catch_up_timer.cancel()
         self._host.replication.waiting.pop(self, None)
         if self._session.waiting is self:
             self._session.waiting = None
 
 
-def _wanted(request: FetchRequest) -> Iterator[Fetched]:
+def _fetch_positions(request: FetchRequest) -> Iterator[FetchPosition]:
     for topic in request.topics:
         for partition in topic.partitions:
-            yield Fetched(
+            yield FetchPosition(
                 topic.topic_id,
                 partition.partition,
                 partition.fetch_offset,
@@ -148,7 +143,7 @@ def _wanted(request: FetchRequest) -> Iterator[Fetched]:
             )
 
 
-def _forgotten(request: FetchRequest) -> Iterator[Key]:
+def _forgotten_partitions(request: FetchRequest) -> Iterator[Key]:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             yield (topic.topic_id, index)

@@ -11,14 +11,12 @@ position that diverges, or that comes with another epoch, is answered but never 
 is sent only after the leader has it.
 """
 
-from collections.abc import Callable, Iterable
-from random import Random
+from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
-from headrace.broker.fetch.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_SESSION_ID
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.replication_slices import BATCH_COST, turns
+from headrace.broker.replication.replication_slices import BATCH_COST, slices
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import FetchEpochEndOffset, FetchPartitionData
 from headrace.replication.leader import Leader
@@ -52,7 +50,7 @@ class WaitingFetch(Protocol):
         ...
 
 
-class Fetched(NamedTuple):
+class FetchPosition(NamedTuple):
     """A follower's position in one partition, as its fetch states it."""
 
     topic_id: bytes
@@ -67,23 +65,23 @@ class Fetched(NamedTuple):
 class FollowerPosition:
     """A follower's position in one partition; notified of every append there."""
 
-    __slots__ = ("leader", "session", "told_start", "told_watermark", "where")
+    __slots__ = ("fetch", "leader", "sent_log_start", "sent_watermark", "session")
 
-    def __init__(self, session: "FollowerFetchSession", where: Fetched) -> None:
+    def __init__(self, session: "FollowerFetchSession", fetch: FetchPosition) -> None:
         self.session = session
-        self.where = where
+        self.fetch = fetch
         self.leader: Leader | None = None
-        self.told_watermark = UNKNOWN
-        self.told_start = UNKNOWN
+        self.sent_watermark = UNKNOWN
+        self.sent_log_start = UNKNOWN
 
     def advanced(self, size_bytes: int) -> None:
         self.session.appended(self, size_bytes)
 
     def interrupted(self) -> None:
         """Reports a moved log start or lost leadership to the follower."""
-        self.session.has_news(self)
+        self.session.mark_ready(self)
 
-    def listen(self, leader: Leader | None) -> None:
+    def watch_leader(self, leader: Leader | None) -> None:
         if leader is not self.leader:
             if self.leader is not None:
                 self.leader.unwatch_end(self)
@@ -101,22 +99,23 @@ class FollowerFetchSession:
         replica_id: int,
         broker_epoch: int,
         throttle: SendThrottle,
-        pace: CatchUpThrottle,
+        catch_up: CatchUpThrottle,
     ) -> None:
         self._throttle = throttle
-        self._pace = pace
+        self._catch_up = catch_up
         self.session_id = session_id
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
         self.epoch = 1  # of the next request
-        self.heard_at = float("-inf")
+        self.last_fetch_at = float("-inf")
         self._positions: dict[Key, FollowerPosition] = {}
         self._ready: dict[FollowerPosition, None] = {}
-        # Positions of a lagging follower that wait for their next slice.
-        self._held: dict[FollowerPosition, None] = {}
-        self._turn: FollowerPosition | None = None  # the next one of them
-        # These were sent uncommitted records; the next response includes their watermark.
-        self._behind: dict[FollowerPosition, None] = {}
+        # Positions of a lagging follower, which wait for their next slice.
+        self._lagging: dict[FollowerPosition, None] = {}
+        self._next_lagging: FollowerPosition | None = None
+        # Positions whose last sent high watermark is behind the log end; the next response that
+        # finds a higher watermark includes it.
+        self._watermark_behind: dict[FollowerPosition, None] = {}
         self.waiting: WaitingFetch | None = None  # the waiting fetch
 
     def __len__(self) -> int:
@@ -126,13 +125,13 @@ class FollowerFetchSession:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def appended(self, position: FollowerPosition, size_bytes: int) -> None:
-        if position in self._held:
-            self._pace.appended(size_bytes + BATCH_COST)
+        if position in self._lagging:
+            self._catch_up.appended(size_bytes + BATCH_COST)
         else:
-            self.has_news(position)
+            self.mark_ready(position)
 
-    def has_news(self, position: FollowerPosition) -> None:
-        self._held.pop(position, None)
+    def mark_ready(self, position: FollowerPosition) -> None:
+        self._lagging.pop(position, None)
         self._ready[position] = None
         if self.waiting is not None:
             self.waiting.wake()
@@ -144,10 +143,10 @@ class FollowerFetchSession:
         for key in keys:
             position = self._positions.pop(key, None)
             if position is not None:
-                position.listen(None)
+                position.watch_leader(None)
                 self._ready.pop(position, None)
-                self._held.pop(position, None)
-                self._behind.pop(position, None)
+                self._lagging.pop(position, None)
+                self._watermark_behind.pop(position, None)
 
     def finish(self) -> None:
         """Answers the waiting fetch, for example because the follower sends another."""
@@ -160,39 +159,41 @@ class FollowerFetchSession:
 
     # --- requests -------------------------------------------------------------------------------
 
-    def ask(self, table: PartitionTable, wanted: Iterable[Fetched], now: float) -> list[Leader]:
-        """Applies the follower's positions; returns the leaders that count them."""
-        self.heard_at = now
+    def apply_positions(
+        self, table: PartitionTable, wanted: Iterable[FetchPosition], now: float
+    ) -> list[Leader]:
+        """Stores the follower's positions; returns the leaders that count them."""
+        self.last_fetch_at = now
         counted = []
-        for where in wanted:
-            key = (where.topic_id, where.partition)
+        for fetch in wanted:
+            key = (fetch.topic_id, fetch.partition)
             position = self._positions.get(key)
             if position is None:
-                position = self._positions[key] = FollowerPosition(self, where)
+                position = self._positions[key] = FollowerPosition(self, fetch)
             else:
-                position.where = where
-            self._held.pop(position, None)
+                position.fetch = fetch
+            self._lagging.pop(position, None)
             self._ready[position] = None
-            leader = self._count(table, position, now)
+            leader = self._count_position(table, position, now)
             if leader is not None:
                 counted.append(leader)
         return counted
 
-    def _count(
+    def _count_position(
         self, table: PartitionTable, position: FollowerPosition, now: float
     ) -> Leader | None:
-        leader = _leader(table, position)
-        where = position.where
+        leader = _find_leader(table, position)
+        fetch = position.fetch
         if not isinstance(leader, Leader):
             return None
         try:
             log = leader.log
             if (
-                leader.check_epoch(where.current_epoch) is NONE
-                and log.log_start_offset <= where.offset <= log.log_end_offset
-                and _divergence(leader, where) is None
+                leader.check_epoch(fetch.current_epoch) is NONE
+                and log.log_start_offset <= fetch.offset <= log.log_end_offset
+                and _divergence(leader, fetch) is None
                 and leader.fetched(
-                    self.replica_id, self.broker_epoch, where.offset, where.log_start, now
+                    self.replica_id, self.broker_epoch, fetch.offset, fetch.log_start, now
                 )
             ):
                 return leader
@@ -202,82 +203,85 @@ class FollowerFetchSession:
 
     # --- responses ------------------------------------------------------------------------------
 
-    def held_s(self, now: float) -> float | None:
+    def catch_up_wait_s(self, now: float) -> float | None:
         """The time until a lagging follower may be sent more; None if nothing waits."""
-        return self._pace.wait_s(now) if self._held else None
+        return self._catch_up.wait_s(now) if self._lagging else None
 
-    def _resume(self, now: float) -> None:
+    def _resume_lagging(self, now: float) -> None:
         """Resumes the position that has waited longest, as soon as the throttle allows."""
-        if self._held and not self._pace.wait_s(now):
-            self._turn = position = next(iter(self._held))
-            del self._held[position]
+        if self._lagging and not self._catch_up.wait_s(now):
+            self._next_lagging = position = next(iter(self._lagging))
+            del self._lagging[position]
             self._ready[position] = None
 
-    def _must_wait(self, position: FollowerPosition, leader: Leader, now: float) -> bool:
-        """Whether the follower lags there and has used its share; if so, the position waits."""
+    def _defer_lagging(self, position: FollowerPosition, leader: Leader, now: float) -> bool:
+        """Defers the position of a lagging follower that has used its rate; True if it did."""
         if leader.awaits(self.replica_id):
             return False
-        is_next = position is self._turn or not self._held
-        if is_next and not self._pace.wait_s(now):
+        is_next = position is self._next_lagging or not self._lagging
+        if is_next and not self._catch_up.wait_s(now):
             return False
         del self._ready[position]
-        self._held[position] = None
+        self._lagging[position] = None
         return True
 
-    def is_due(self, table: PartitionTable, now: float) -> bool:
-        """Whether a response now would contain records or an error, and not only watermarks."""
-        self._resume(now)
+    def check_ready(self, table: PartitionTable, now: float) -> bool:
+        """Whether a response now would contain records or an error, and not only watermarks.
+
+        Moves positions without anything to send out of the ready ones.
+        """
+        self._resume_lagging(now)
         for position in list(self._ready):
-            leader = _leader(table, position)
+            leader = _find_leader(table, position)
             if not isinstance(leader, Leader):
                 return True
-            where = position.where
+            fetch = position.fetch
             try:
                 if (
-                    leader.check_epoch(where.current_epoch) is not NONE
+                    leader.check_epoch(fetch.current_epoch) is not NONE
                     or self.replica_id not in leader.progress
-                    or _divergence(leader, where) is not None
+                    or _divergence(leader, fetch) is not None
                 ):
                     return True
-                if where.offset != leader.log.log_end_offset:
+                if fetch.offset != leader.log.log_end_offset:
                     if self._throttle.holds_back(leader, self.replica_id):
                         continue
-                    if self._must_wait(position, leader, now):
+                    if self._defer_lagging(position, leader, now):
                         continue
                     return True
             except StorageError:
                 return True
             start = leader.log.log_start_offset
-            if position.told_start == start:
+            if position.sent_log_start == start:
                 # Nothing to send; the leader notifies the position of the next change.
-                self._quiet(position, leader)
-            elif start > where.log_start and position.told_start != UNKNOWN:
+                self._mark_idle(position, leader)
+            elif start > fetch.log_start and position.sent_log_start != UNKNOWN:
                 return True  # a DeleteRecords request may wait for this replica
         return False
 
-    def _quiet(self, position: FollowerPosition, leader: Leader) -> None:
+    def _mark_idle(self, position: FollowerPosition, leader: Leader) -> None:
         del self._ready[position]
-        if position.told_watermark != leader.log.log_end_offset:
-            self._behind[position] = None
+        if position.sent_watermark != leader.log.log_end_offset:
+            self._watermark_behind[position] = None
 
     def answer(
         self, table: PartitionTable, max_bytes: int, now: float
     ) -> list[tuple[bytes, FetchPartitionData]]:
         """The contents of the response, by topic id."""
-        self._resume(now)
-        told: list[tuple[bytes, FetchPartitionData]] = []
+        self._resume_lagging(now)
+        sent: list[tuple[bytes, FetchPartitionData]] = []
         remaining = max_bytes
         for position in list(self._ready):
             if remaining <= 0:
                 break  # the rest comes first in the next response
-            leader = _leader(table, position)
+            leader = _find_leader(table, position)
             if not isinstance(leader, Leader):
-                data = _failed(position, leader)
+                data = _error_data(position, leader)
             elif self._throttle.holds_back(leader, self.replica_id):
                 continue
             else:
                 first = remaining == max_bytes
-                read = self._read(position, leader, remaining, now, first=first)
+                read = self._read_position(position, leader, remaining, now, first=first)
                 if read is None:
                     continue
                 data = read
@@ -288,19 +292,19 @@ class FollowerFetchSession:
             if data.error_code or size or data.diverging_epoch.epoch != UNKNOWN:
                 self._ready.pop(position, None)
             if size or data.error_code or self._has_changed(position, data):
-                told.append((position.where.topic_id, data))
-            self._remember(position, data)
-        for position in list(self._behind):
+                sent.append((position.fetch.topic_id, data))
+            self._record_sent(position, data)
+        for position in list(self._watermark_behind):
             followed = position.leader
             if position in self._ready or followed is None or followed.closed:
                 continue
-            if followed.high_watermark != position.told_watermark:
-                data = _watermark(position, followed)
-                told.append((position.where.topic_id, data))
-                self._remember(position, data)
-        return told
+            if followed.high_watermark != position.sent_watermark:
+                data = _watermark_data(position, followed)
+                sent.append((position.fetch.topic_id, data))
+                self._record_sent(position, data)
+        return sent
 
-    def _read(
+    def _read_position(
         self,
         position: FollowerPosition,
         leader: Leader,
@@ -310,98 +314,98 @@ class FollowerFetchSession:
         first: bool,
     ) -> FetchPartitionData | None:
         """Reads the records for one position; None if the follower must wait."""
-        where = position.where
-        fenced = leader.check_epoch(where.current_epoch)
+        fetch = position.fetch
+        fenced = leader.check_epoch(fetch.current_epoch)
         if fenced:
-            return _failed(position, fenced)
+            return _error_data(position, fenced)
         if self.replica_id not in leader.progress:
-            return _failed(position, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return _error_data(position, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
-            diverging = _divergence(leader, where)
-            data = _watermark(position, leader)
+            diverging = _divergence(leader, fetch)
+            data = _watermark_data(position, leader)
             if diverging is not None:
                 data.diverging_epoch = diverging
                 return data
             end = leader.log.log_end_offset
-            if where.offset == end:
+            if fetch.offset == end:
                 self._ready.pop(position, None)
             elif leader.awaits(self.replica_id):
                 read = leader.log.read(
-                    where.offset,
-                    max_bytes=max(0, min(where.max_bytes, remaining)),
+                    fetch.offset,
+                    max_bytes=max(0, min(fetch.max_bytes, remaining)),
                     min_one_message=first,
                 )
                 data.records = read.data
-            elif self._must_wait(position, leader, now):
+            elif self._defer_lagging(position, leader, now):
                 return None
             else:
-                most = min(where.max_bytes, CATCH_UP_BYTES)
-                read = leader.log.read(where.offset, max_bytes=most, min_one_message=True)
-                turn = next(turns(read.data))
-                self._pace.spend(turn.cost, now)
-                data.records = turn.records
+                most = min(fetch.max_bytes, CATCH_UP_BYTES)
+                read = leader.log.read(fetch.offset, max_bytes=most, min_one_message=True)
+                slice_ = next(slices(read.data))
+                self._catch_up.spend(slice_.cost, now)
+                data.records = slice_.records
         except StorageError as error:
-            return _failed(position, error.code)
-        position.listen(leader)
+            return _error_data(position, error.code)
+        position.watch_leader(leader)
         return data
 
     @staticmethod
     def _has_changed(position: FollowerPosition, data: FetchPartitionData) -> bool:
         return (
-            data.high_watermark != position.told_watermark
-            or data.log_start_offset != position.told_start
+            data.high_watermark != position.sent_watermark
+            or data.log_start_offset != position.sent_log_start
             or data.diverging_epoch.epoch != UNKNOWN
         )
 
-    def _remember(self, position: FollowerPosition, data: FetchPartitionData) -> None:
-        position.told_watermark = data.high_watermark
-        position.told_start = data.log_start_offset
+    def _record_sent(self, position: FollowerPosition, data: FetchPartitionData) -> None:
+        position.sent_watermark = data.high_watermark
+        position.sent_log_start = data.log_start_offset
         leader = position.leader
         if (
             leader is None
             or data.error_code  # not notified of anything until the follower names it again
             or data.high_watermark == leader.log.log_end_offset
         ):
-            self._behind.pop(position, None)
+            self._watermark_behind.pop(position, None)
         else:
-            self._behind[position] = None
+            self._watermark_behind[position] = None
 
 
-def _leader(table: PartitionTable, position: FollowerPosition) -> Leader | ErrorCode:
+def _find_leader(table: PartitionTable, position: FollowerPosition) -> Leader | ErrorCode:
     """The partition's leader, which the position listens to from now on."""
-    where = position.where
-    topic = table.by_id.get(where.topic_id)
+    fetch = position.fetch
+    topic = table.by_id.get(fetch.topic_id)
     if topic is None:
-        position.listen(None)
+        position.watch_leader(None)
         return ErrorCode.UNKNOWN_TOPIC_ID
-    leader = topic.find(where.partition)
+    leader = topic.find(fetch.partition)
     if isinstance(leader, Leader):
-        position.listen(leader)
+        position.watch_leader(leader)
         return leader
-    position.listen(None)
+    position.watch_leader(None)
     # A partition without followers accepts no follower fetches.
     return leader if isinstance(leader, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _divergence(leader: Leader, where: Fetched) -> FetchEpochEndOffset | None:
+def _divergence(leader: Leader, fetch: FetchPosition) -> FetchEpochEndOffset | None:
     """Where the follower's log diverges from the leader's, if it does."""
-    if where.last_epoch < 0:
+    if fetch.last_epoch < 0:
         return None
-    if where.last_epoch == leader.epoch and where.offset <= leader.log.log_end_offset:
+    if fetch.last_epoch == leader.epoch and fetch.offset <= leader.log.log_end_offset:
         return None  # nearly always: this leader's own records
-    epoch, end_offset = leader.log.end_offset_for_epoch(where.last_epoch)
+    epoch, end_offset = leader.log.end_offset_for_epoch(fetch.last_epoch)
     if epoch == UNKNOWN:
         # The follower knows an epoch that this log never had, so the logs cannot be compared.
         log = leader.log
-        raise OffsetOutOfRange(log.name, where.offset, log.log_start_offset, log.log_end_offset)
-    if epoch < where.last_epoch or end_offset < where.offset:
+        raise OffsetOutOfRange(log.name, fetch.offset, log.log_start_offset, log.log_end_offset)
+    if epoch < fetch.last_epoch or end_offset < fetch.offset:
         return FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None
 
 
-def _watermark(position: FollowerPosition, leader: Leader) -> FetchPartitionData:
+def _watermark_data(position: FollowerPosition, leader: Leader) -> FetchPartitionData:
     return FetchPartitionData(
-        partition_index=position.where.partition,
+        partition_index=position.fetch.partition,
         high_watermark=leader.high_watermark,
         last_stable_offset=UNKNOWN,
         log_start_offset=leader.log.log_start_offset,
@@ -410,9 +414,9 @@ def _watermark(position: FollowerPosition, leader: Leader) -> FetchPartitionData
     )
 
 
-def _failed(position: FollowerPosition, error: ErrorCode) -> FetchPartitionData:
+def _error_data(position: FollowerPosition, error: ErrorCode) -> FetchPartitionData:
     return FetchPartitionData(
-        partition_index=position.where.partition,
+        partition_index=position.fetch.partition,
         error_code=error,
         high_watermark=UNKNOWN,
         last_stable_offset=UNKNOWN,
@@ -420,60 +424,3 @@ def _failed(position: FollowerPosition, error: ErrorCode) -> FetchPartitionData:
         aborted_transactions=None,
         records=b"",
     )
-
-
-class FollowerFetchSessions:
-    """The sessions of all followers: the latest one of each."""
-
-    def __init__(
-        self, random: Random, throttle: SendThrottle, new_pace: Callable[[], CatchUpThrottle]
-    ) -> None:
-        self._random = random
-        self._throttle = throttle
-        self._new_pace = new_pace
-        self._by_replica: dict[int, FollowerFetchSession] = {}
-
-    def begin(
-        self, replica_id: int, broker_epoch: int, session_id: int, epoch: int
-    ) -> FollowerFetchSession | ErrorCode:
-        """The session that a fetch belongs to; a new one for a first fetch.
-
-        A follower that has registered again must name all its partitions again: leaders count only
-        fetches with its current broker epoch, and an idle partition is not named otherwise.
-        """
-        known = self._by_replica.get(replica_id)
-        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if known is not None:
-                self._end(known)
-            session_id = self._random.randint(1, MAX_SESSION_ID)
-            session = FollowerFetchSession(
-                session_id, replica_id, broker_epoch, self._throttle, self._new_pace()
-            )
-            if epoch == INITIAL_EPOCH:
-                self._by_replica[replica_id] = session
-            return session
-        if known is None or known.session_id != session_id or known.broker_epoch != broker_epoch:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if known.epoch != epoch:
-            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        known.finish()
-        known.next_epoch()
-        return known
-
-    def is_heard(self, replica_id: int, broker_epoch: int, key: Key, since: float) -> bool:
-        """Whether this incarnation of a follower has fetched since then, including this partition.
-
-        An idle partition is named once, and no later fetch names it again.
-        """
-        session = self._by_replica.get(replica_id)
-        return (
-            session is not None
-            and session.broker_epoch == broker_epoch
-            and session.heard_at >= since
-            and session.has(key)
-        )
-
-    def _end(self, session: FollowerFetchSession) -> None:
-        del self._by_replica[session.replica_id]
-        session.finish()
-        session.close()

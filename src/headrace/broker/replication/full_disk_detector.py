@@ -14,7 +14,7 @@ Refusals = Mapping[str, int]
 """By log name: how many appends have failed for lack of space since the last success."""
 
 
-class _Since(NamedTuple):
+class _FirstRefusal(NamedTuple):
     at: float
     refusals: int
 
@@ -23,10 +23,10 @@ class FullDiskDetector:
     """Called periodically with the failed appends in each directory."""
 
     def __init__(self) -> None:
-        self._since: dict[str, _Since] = {}
+        self._since: dict[str, _FirstRefusal] = {}
 
-    def look(self, refusals: Mapping[str, Refusals], now: float) -> set[str]:
-        """The logs without space in directories that keep rejecting appends."""
+    def update(self, refusals: Mapping[str, Refusals], now: float) -> set[str]:
+        """Stores the counts; returns the full logs in directories that keep rejecting appends."""
         known, self._since = self._since, {}
         full: set[str] = set()
         for directory, logs in refusals.items():
@@ -35,7 +35,7 @@ class FullDiskDetector:
             count = sum(logs.values())
             since = known.get(directory)
             if since is None or count < since.refusals:  # some appends have succeeded in between
-                since = _Since(now, count)
+                since = _FirstRefusal(now, count)
             elif now - since.at >= PATIENCE_S and count > since.refusals:
                 full.update(logs)
             self._since[directory] = since

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.broker.metadata.standalone_metadata import MetadataView
-from headrace.broker.replication.alter_partition_manager import AskController
+from headrace.broker.replication.alter_partition_manager import (
+    AskController,
+    alter_partition_request,
+)
 from headrace.client.errors import ClientError, code_of_number
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionData,
     AlterPartitionRequest,
-    AlterPartitionTopic,
     BrokerState,
 )
 from headrace.replication.follower import Follower
@@ -57,7 +59,7 @@ class IsrResignation:
 
     def _request(self, followers: Sequence[Follower]) -> AlterPartitionRequest:
         node_id, image = self._host.node_id, self._host.metadata.image
-        topics: dict[bytes, AlterPartitionTopic] = {}
+        changes: list[tuple[bytes, AlterPartitionData]] = []
         for follower in followers:
             known = image.topics_by_id.get(follower.topic_id)
             partition = known.partition(follower.index) if known is not None else None
@@ -68,31 +70,29 @@ class IsrResignation:
             others = [id_ for id_ in partition.isr if id_ != node_id]
             if not others:
                 continue  # no other replica has the acknowledged records
-            topic = topics.setdefault(
-                follower.topic_id, AlterPartitionTopic(topic_id=follower.topic_id, partitions=[])
+            change = AlterPartitionData(
+                partition_index=follower.index,
+                leader_epoch=partition.leader_epoch,
+                # Only their leader knows their current epochs.
+                new_isr_with_epochs=[BrokerState(broker_id=id_) for id_ in others],
+                partition_epoch=partition.partition_epoch,
             )
-            topic.partitions.append(
-                AlterPartitionData(
-                    partition_index=follower.index,
-                    leader_epoch=partition.leader_epoch,
-                    # Only their leader knows their current epochs.
-                    new_isr_with_epochs=[BrokerState(broker_id=id_) for id_ in others],
-                    partition_epoch=partition.partition_epoch,
-                )
-            )
-        return AlterPartitionRequest(
-            broker_id=node_id,
-            broker_epoch=self._host.broker_epoch,
-            topics=list(topics.values()),
-        )
+            changes.append((follower.topic_id, change))
+        return alter_partition_request(node_id, self._host.broker_epoch, changes)
 
     async def _send(self, request: AlterPartitionRequest) -> None:
         partitions = sum(len(topic.partitions) for topic in request.topics)
         try:
             answer = await self._ask(request)
             name = code_of_number(answer.error_code).name
-            log.info("left in-sync sets", extra={"partitions": partitions, "answer": name})
+            log.info(
+                "asked the controller to leave the ISR of partitions on a full or failed disk",
+                extra={"partitions": partitions, "answer": name},
+            )
         except ClientError as error:
-            log.info("in-sync sets are not left yet", extra={"error": str(error)})
+            log.info(
+                "cannot leave the ISR of partitions on a full or failed disk yet, retrying",
+                extra={"partitions": partitions, "error": str(error)},
+            )
         finally:
             self._asking = None

@@ -18,7 +18,7 @@ from headrace.protocol.struct import Struct
 
 log = logging.getLogger(__name__)
 
-WATCH_S: Final = 1.0
+CHECK_S: Final = 1.0
 
 
 class LeaderLink(Protocol):
@@ -74,7 +74,7 @@ class LeaderConnection:
         self._timeout_s = timeout_s
         self._backoff_s = 0.0
         self._connecting: asyncio.Task[None] | None = None
-        self._watch: Timer | None = None
+        self._check_timer: Timer | None = None
         self._closed = False
 
     def open(self) -> None:
@@ -82,21 +82,21 @@ class LeaderConnection:
         if self._connecting is None and not self._closed:
             self._connecting = self._host.loop.create_task(self._connect_once())
 
-    def works(self) -> None:
+    def response_received(self) -> None:
         """Records that a response has arrived: the next failure counts as the first."""
         self._backoff_s = 0.0
 
-    def lost(self, line: LeaderLink, error: BaseException) -> None:
+    def failed(self, link: LeaderLink, error: BaseException) -> None:
         """Handles the failure of a connection; ignored if it is not the current one."""
-        if line is self.current:
-            line.abort()
+        if link is self.current:
+            link.abort()
             self.current = None
             self._reconnect_later(error)
 
     def close(self) -> None:
         self._closed = True
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
         if self.current is not None:
@@ -104,30 +104,34 @@ class LeaderConnection:
 
     async def _connect_once(self) -> None:
         try:
-            line = await self._connect()
+            link = await self._connect()
         except ClientError as error:
             self._connecting = None
             self._reconnect_later(error)
             return
         self._connecting = None
         if self._closed:
-            line.abort()
+            link.abort()
             return
-        self.current = line
+        self.current = link
         self._user.opened()
-        if self._watch is None:
-            self._watch = self._host.timers.call_later(WATCH_S, self._look)
+        if self._check_timer is None:
+            self._check_timer = self._host.timers.call_later(CHECK_S, self._check_response_time)
 
     def _reconnect_later(self, error: BaseException) -> None:
         self._backoff_s = longer_backoff_s(self._backoff_s, self._longest_backoff_s)
-        log.info("cannot fetch", extra={"leader": self._leader_id, "reason": str(error)})
+        log.info(
+            "fetching from a leader failed, reconnecting in %g s",
+            self._backoff_s,
+            extra={"leader": self._leader_id, "error": str(error)},
+        )
         if not self._closed:
             self._host.timers.call_later(self._backoff_s, self._user.try_again)
 
-    def _look(self) -> None:
+    def _check_response_time(self) -> None:
         since = self._user.waits_since()
         if self.current is not None and since is not None:
             waited_s = self._host.clock.monotonic() - since
             if waited_s > self._timeout_s:
-                self.lost(self.current, TimeoutError(f"no answer in {waited_s:.0f} s"))
-        self._watch = self._host.timers.call_later(WATCH_S, self._look)
+                self.failed(self.current, TimeoutError(f"no answer in {waited_s:.0f} s"))
+        self._check_timer = self._host.timers.call_later(CHECK_S, self._check_response_time)

@@ -21,13 +21,13 @@ class PartitionFetchState:
 
     __slots__ = (
         "backoff_s",
-        "cut_backoff_s",
-        "cut_end",
         "follower",
-        "gone",
         "in_session",
         "key",
         "named_in",
+        "removed",
+        "truncated_end",
+        "truncation_backoff_s",
     )
 
     def __init__(self, key: Key, follower: Follower) -> None:
@@ -35,32 +35,34 @@ class PartitionFetchState:
         self.follower = follower
         self.named_in = NEVER  # the number of the fetch that last named it
         self.in_session = False
-        self.gone = False  # no longer copied
+        self.removed = False  # no longer copied
         self.begin_epoch()
 
     def begin_epoch(self) -> None:
         """Starts a new leader epoch: earlier errors no longer count."""
         self.backoff_s = 0.0
-        self.cut_backoff_s = 0.0
-        self.cut_end: int | None = None  # the log end offset at the last truncation
+        self.truncation_backoff_s = 0.0
+        self.truncated_end: int | None = None  # the log end offset at the last truncation
 
-    def has_moved_on(self, before: int, end: int) -> bool:
+    def record_progress(self, before: int, end: int) -> bool:
         """Whether a log whose end moved from `before` to `end` is closer to its leader's."""
-        if end == before or (end < before and self.cut_end is not None and end >= self.cut_end):
+        if end == before or (
+            end < before and self.truncated_end is not None and end >= self.truncated_end
+        ):
             return False
         if end < before:
-            self.cut_end = end
+            self.truncated_end = end
         return True
 
-    def hold(self, longest_s: float, *, by_cuts: bool = False) -> bool:
+    def back_off(self, longest_s: float, *, by_truncations: bool = False) -> bool:
         """Ignores records until the partition is named again, after `backoff_s`, a longer pause.
 
-        Pauses `by_cuts` (truncations without progress) grow even if records are copied in between.
+        Pauses `by_truncations` (those without progress) grow even if records are copied in between.
         Returns whether the pause has just reached its maximum.
         """
         self.named_in = NEVER
-        before_s = self.cut_backoff_s if by_cuts else self.backoff_s
+        before_s = self.truncation_backoff_s if by_truncations else self.backoff_s
         self.backoff_s = longer_backoff_s(before_s, longest_s)
-        if by_cuts:
-            self.cut_backoff_s = self.backoff_s
+        if by_truncations:
+            self.truncation_backoff_s = self.backoff_s
         return before_s < self.backoff_s == longest_s

@@ -20,7 +20,7 @@ class ReplicaFetchSession:
 
     __slots__ = (
         "_forgotten",
-        "_parting",
+        "_unconfirmed_removals",
         "began",
         "due",
         "epoch",
@@ -39,7 +39,7 @@ class ReplicaFetchSession:
         self._forgotten: list[Key] = []
         # Removed partitions that the leader may still count, by the number of the fetch that
         # removes them.
-        self._parting: dict[Key, int] = {}
+        self._unconfirmed_removals: dict[Key, int] = {}
 
     @property
     def has_changes(self) -> bool:
@@ -49,7 +49,7 @@ class ReplicaFetchSession:
     @property
     def is_needed(self) -> bool:
         """Whether there are partitions to copy or changes to send."""
-        return bool(self.states or self._forgotten or self._parting)
+        return bool(self.states or self._forgotten or self._unconfirmed_removals)
 
     # --- partitions -----------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class ReplicaFetchSession:
         state = self.states.get(key)
         if state is None or state.follower is not follower:
             if state is not None:
-                self._forget(state)
+                self._mark_removed(state)
             state = self.states[key] = PartitionFetchState(key, follower)
         state.begin_epoch()
         self.due[key] = state
@@ -67,25 +67,25 @@ class ReplicaFetchSession:
     def remove(self, follower: Follower) -> bool:
         """Removes it; returns whether it was copied. The next leader epoch fences late fetches."""
         key = (follower.topic_id, follower.index)
-        self._parting.pop(key, None)
+        self._unconfirmed_removals.pop(key, None)
         return self._remove(key, follower)
 
-    def part_from(self, follower: Follower) -> bool:
-        """Removes it; `has_parted_from` is true once its leader knows."""
+    def remove_and_confirm(self, follower: Follower) -> bool:
+        """Removes it; `is_removal_confirmed` is true once its leader knows."""
         key = (follower.topic_id, follower.index)
         state = self.states.get(key)
         if state is not None and state.in_session:
-            self._parting[key] = self.number + 1
+            self._unconfirmed_removals[key] = self.number + 1
         return self._remove(key, follower)
 
-    def has_parted_from(self, key: Key) -> bool:
+    def is_removal_confirmed(self, key: Key) -> bool:
         """Whether the leader no longer counts any fetch of that partition, however late it arrives.
 
         The response to a later fetch confirms it: fetches of a session arrive in order, and a new
         session ends the one before.
         """
         state = self.states.get(key)
-        return key not in self._parting and (state is None or not state.in_session)
+        return key not in self._unconfirmed_removals and (state is None or not state.in_session)
 
     def _remove(self, key: Key, follower: Follower) -> bool:
         state = self.states.get(key)
@@ -98,10 +98,10 @@ class ReplicaFetchSession:
         """Stops copying it; ignored if another state has replaced it."""
         if self.states.get(state.key) is state:
             del self.states[state.key]
-            self._forget(state)
+            self._mark_removed(state)
 
-    def _forget(self, state: PartitionFetchState) -> None:
-        state.gone = True
+    def _mark_removed(self, state: PartitionFetchState) -> None:
+        state.removed = True
         self.due.pop(state.key, None)
         if state.in_session:
             self._forgotten.append(state.key)
@@ -136,7 +136,7 @@ class ReplicaFetchSession:
             if (topic_id, index) not in self.states
         ]
 
-    def told(self) -> None:
+    def changes_sent(self) -> None:
         """Marks all changes as sent with the fetch."""
         self._forgotten.clear()
         self.epoch += 1
@@ -144,5 +144,7 @@ class ReplicaFetchSession:
     def answered(self, number: int, session_id: int) -> None:
         """The leader has applied fetch `number` and all before it."""
         self.session_id = session_id
-        if self._parting:
-            self._parting = {key: last for key, last in self._parting.items() if last > number}
+        if self._unconfirmed_removals:
+            self._unconfirmed_removals = {
+                key: last for key, last in self._unconfirmed_removals.items() if last > number
+            }

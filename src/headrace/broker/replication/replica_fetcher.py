@@ -26,7 +26,7 @@ from headrace.broker.replication.leader_connection import (
 )
 from headrace.broker.replication.partition_fetch_state import Key, PartitionFetchState
 from headrace.broker.replication.replica_fetch_session import ReplicaFetchSession
-from headrace.broker.replication.replication_slices import TURN_COST, ReplicationSlice, turns
+from headrace.broker.replication.replication_slices import SLICE_COST, ReplicationSlice, slices
 from headrace.broker.runtime.timers import Timers
 from headrace.client.errors import ClientError, code_of_number
 from headrace.client.frames import Frame
@@ -50,16 +50,16 @@ log = logging.getLogger(__name__)
 
 FETCH_VERSION: Final = 17
 RESPONSE_HEADER_VERSION: Final = 1
-MAX_UNDER_WAY: Final = 2  # the waiting fetch, and the one that ends its wait
+MAX_IN_FLIGHT: Final = 2  # the waiting fetch, and the one that ends its wait
 NAMED_PER_FETCH: Final = 256  # naming may open logs; others are served between fetches
 
-Part = tuple[
+FetchedSlice = tuple[
     bytes, FetchPartitionData, ReplicationSlice, bool
 ]  # the last item: whether it is the partition's last slice
 
 
 @dataclass(frozen=True, slots=True)
-class FetchRules:
+class ReplicaFetchSettings:
     """Named like Kafka's `replica.*` settings."""
 
     fetch_max_bytes: int
@@ -100,27 +100,27 @@ class ReplicaFetcher:
         source_id: int,
         connect: Callable[[], Coroutine[Any, Any, LeaderLink]],
         out_of_range: Callable[[Follower], Coroutine[Any, Any, None]],
-        rules: FetchRules,
+        settings: ReplicaFetchSettings,
         throttle: FetchThrottle,
     ) -> None:
         self._throttle = throttle
         self._host = host
         self._source_id = source_id
         self._out_of_range = out_of_range
-        self._rules = rules
+        self._settings = settings
         self._session = ReplicaFetchSession()
-        self._line = LeaderConnection(
+        self._connection = LeaderConnection(
             host,
             source_id,
             connect,
-            LeaderConnectionUser(self._opened, self._poke, self._waits_since),
-            backoff_s=rules.fetch_backoff_s,
-            timeout_s=rules.socket_timeout_s,
+            LeaderConnectionUser(self._connection_opened, self._schedule_fetch, self._waits_since),
+            backoff_s=settings.fetch_backoff_s,
+            timeout_s=settings.socket_timeout_s,
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way = 0
+        self._in_flight = 0
         self._sent_at = 0.0
-        self._poked = False
+        self._fetch_scheduled = False
         self._closed = False
         self.heard_at = host.clock.monotonic()  # when the leader last answered
 
@@ -132,96 +132,96 @@ class ReplicaFetcher:
     def add(self, follower: Follower) -> None:
         """Copies this partition from now on; also called when its epoch has changed."""
         self._session.add(follower)
-        self._poke()
+        self._schedule_fetch()
 
     def remove(self, follower: Follower) -> None:
         if self._session.remove(follower):
-            self._poke()
+            self._schedule_fetch()
 
-    def part_from(self, follower: Follower) -> None:
-        """Removes it; `has_parted_from` is true once its leader knows."""
-        if self._session.part_from(follower):
-            self._poke()
+    def remove_and_confirm(self, follower: Follower) -> None:
+        """Removes it; `is_removal_confirmed` is true once its leader knows."""
+        if self._session.remove_and_confirm(follower):
+            self._schedule_fetch()
 
-    def has_parted_from(self, key: Key) -> bool:
-        return self._session.has_parted_from(key)
+    def is_removal_confirmed(self, key: Key) -> bool:
+        return self._session.is_removal_confirmed(key)
 
-    def _name(self, state: PartitionFetchState) -> None:
+    def _name_in_next_fetch(self, state: PartitionFetchState) -> None:
         """Sends its position with the next fetch."""
-        if not state.gone:
+        if not state.removed:
             self._session.due[state.key] = state
-            self._poke()
+            self._schedule_fetch()
 
     def close(self) -> None:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        self._line.close()
+        self._connection.close()
 
     # --- fetching -------------------------------------------------------------------------------
 
-    def _poke(self) -> None:
+    def _schedule_fetch(self) -> None:
         """Fetches in the loop's next iteration, including all changes of this one."""
-        if not self._poked and not self._closed:
-            self._poked = True
+        if not self._fetch_scheduled and not self._closed:
+            self._fetch_scheduled = True
             self._host.loop.call_soon(self._fetch)
 
     def _fetch(self) -> None:
-        self._poked = False
+        self._fetch_scheduled = False
         if self._closed or not self._session.is_needed:
             return
-        line = self._line.current
-        if line is None or not line.is_open:
+        link = self._connection.current
+        if link is None or not link.is_open:
             self._session.connection_lost()
             if self._session.is_needed:  # otherwise there is nothing left to copy
-                self._line.open()
+                self._connection.open()
             return
-        if self._under_way >= MAX_UNDER_WAY:
+        if self._in_flight >= MAX_IN_FLIGHT:
             return
-        if self._under_way and not (self._session.session_id and self._session.has_changes):
+        if self._in_flight and not (self._session.session_id and self._session.has_changes):
             return
         request = self._request()
         try:
-            answered = line.start(request, version=FETCH_VERSION)
+            answered = link.start(request, version=FETCH_VERSION)
         except ClientError as error:
-            self._line.lost(line, error)
+            self._connection.failed(link, error)
             return
-        self._under_way += 1
+        self._in_flight += 1
         self._sent_at = self._host.clock.monotonic()
-        answered.add_done_callback(partial(self._answered, line, self._session.number))
+        answered.add_done_callback(partial(self._answered, link, self._session.number))
 
     def _request(self) -> FetchRequest:
-        rules, session = self._rules, self._session
+        settings, session = self._settings, self._session
         session.next_fetch()
         request = FetchRequest(
             replica_state=FetchReplicaState(
                 replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch
             ),
             # The first fetch returns at once: until then the session has no id.
-            max_wait_ms=rules.fetch_wait_max_ms if session.epoch else 0,
-            min_bytes=rules.fetch_min_bytes,
-            max_bytes=rules.response_max_bytes,
+            max_wait_ms=settings.fetch_wait_max_ms if session.epoch else 0,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.response_max_bytes,
             session_id=session.session_id,
             session_epoch=session.epoch,
-            topics=self._named(),
+            topics=self._named_topics(),
             forgotten_topics_data=session.forgotten(),  # last: naming a partition may remove it
         )
-        session.told()
+        session.changes_sent()
         return request
 
-    def _named(self) -> list[FetchTopic]:
+    def _named_topics(self) -> list[FetchTopic]:
         session = self._session
         topics: dict[bytes, FetchTopic] = {}
         named = 0
         for state in list(session.due.values()):
             if named == NAMED_PER_FETCH:
-                self._poke()
+                self._schedule_fetch()
                 break
             del session.due[state.key]
             follower = state.follower
             wait_s = self._throttle.fetch_wait_s(follower)
             if wait_s:
-                self._host.timers.call_later(wait_s, partial(self._name, state))
+                self._host.timers.call_later(wait_s, partial(self._name_in_next_fetch, state))
                 continue
             try:
                 if follower.log.has_overdue_flush:
@@ -229,10 +229,10 @@ class ReplicaFetcher:
                     continue
                 position = follower.position()
             except LogDirFailed as error:
-                self._give_up(state, error)
+                self._stop_copying(state, error)
                 continue
             except StorageError as error:
-                self._hold(state, f"its log does not open: {error}")
+                self._retry_later(state, f"its log does not open: {error}")
                 continue
             named += 1
             state.named_in = session.number
@@ -249,77 +249,79 @@ class ReplicaFetcher:
                     fetch_offset=position.offset,
                     last_fetched_epoch=position.last_epoch,
                     log_start_offset=position.log_start,
-                    partition_max_bytes=self._rules.fetch_max_bytes,
+                    partition_max_bytes=self._settings.fetch_max_bytes,
                 )
             )
         return list(topics.values())
 
-    def _opened(self) -> None:
-        self._under_way = 0
+    def _connection_opened(self) -> None:
+        self._in_flight = 0
         self._begin_session()
 
     def _waits_since(self) -> float | None:
-        return self._sent_at if self._under_way else None
+        return self._sent_at if self._in_flight else None
 
     # --- responses ------------------------------------------------------------------------------
 
-    def _answered(self, line: LeaderLink, number: int, done: "asyncio.Future[Frame]") -> None:
+    def _answered(self, link: LeaderLink, number: int, done: "asyncio.Future[Frame]") -> None:
         error = None if done.cancelled() else done.exception()
-        if self._closed or line is not self._line.current or done.cancelled():
+        if self._closed or link is not self._connection.current or done.cancelled():
             return
         if error is not None:
-            self._line.lost(line, error)
+            self._connection.failed(link, error)
             return
         try:
             frame = done.result()
             _, body = ResponseHeader.read(frame, 0, len(frame), RESPONSE_HEADER_VERSION)
             answer = FetchResponse.decode(memoryview(frame)[body:], FETCH_VERSION)
         except MalformedMessage as malformed:
-            self._line.lost(line, malformed)
+            self._connection.failed(link, malformed)
             return
-        self._line.works()
+        self._connection.response_received()
         self.heard_at = self._host.clock.monotonic()
         if number < self._session.began:
-            self._under_way -= 1  # from an ended session; the new one may have waited for it
-            self._poke()
+            self._in_flight -= 1  # from an ended session; the new one may have waited for it
+            self._schedule_fetch()
             return
         if answer.error_code:
-            self._under_way -= 1
+            self._in_flight -= 1
             self._begin_session()
             return
         self._session.answered(number, answer.session_id)
-        parts: list[Part] = []
+        parts: list[FetchedSlice] = []
         for topic in answer.responses:
             for data in topic.partitions:
-                *more, last = turns(data.records or b"")
-                parts += [(topic.topic_id, data, turn, False) for turn in more]
+                *more, last = slices(data.records or b"")
+                parts += [(topic.topic_id, data, slice_, False) for slice_ in more]
                 parts.append((topic.topic_id, data, last, True))
-        self._take_slice(line, number, parts, 0)
+        self._append_slices(link, number, parts, 0)
 
     def _begin_session(self) -> None:
         self._session.begin()
-        self._poke()
+        self._schedule_fetch()
 
-    def _take_slice(self, line: LeaderLink, number: int, parts: list[Part], first: int) -> None:
+    def _append_slices(
+        self, link: LeaderLink, number: int, parts: list[FetchedSlice], first: int
+    ) -> None:
         """Appends fetched records, in slices so that other requests are served between them."""
-        if self._closed or line is not self._line.current:
+        if self._closed or link is not self._connection.current:
             return
         session, cost = self._session, 0
         for at in range(first, len(parts)):
-            topic_id, data, turn, is_last = parts[at]
+            topic_id, data, slice_, is_last = parts[at]
             state = session.states.get((topic_id, data.partition_index))
             if state is None or state.named_in > number or state.named_in < session.began:
                 continue  # the role or the position has changed since the fetch
-            if cost + turn.cost > TURN_COST and cost:
-                self._host.loop.call_soon(self._take_slice, line, number, parts, at)
+            if cost + slice_.cost > SLICE_COST and cost:
+                self._host.loop.call_soon(self._append_slices, link, number, parts, at)
                 return
-            cost += turn.cost
-            self._take(state, data, turn.records, is_last=is_last)
-        self._under_way -= 1
-        if not self._poked:
+            cost += slice_.cost
+            self._append_slice(state, data, slice_.records, is_last=is_last)
+        self._in_flight -= 1
+        if not self._fetch_scheduled:
             self._fetch()
 
-    def _take(
+    def _append_slice(
         self,
         state: PartitionFetchState,
         data: FetchPartitionData,
@@ -331,7 +333,7 @@ class ReplicaFetcher:
         if follower.closed:
             return
         if data.error_code:
-            self._refused(state, code_of_number(data.error_code))
+            self._handle_error(state, code_of_number(data.error_code))
             return
         diverging = data.diverging_epoch
         try:
@@ -340,16 +342,16 @@ class ReplicaFetcher:
                 return
             state.backoff_s = 0.0
             start = follower.log.log_start_offset
-            result = follower.take(
+            result = follower.append_fetched(
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
             )
             moved = follower.log.log_start_offset != start
             self._throttle.fetched(follower, len(records))
         except LogDirFailed as error:
-            self._give_up(state, error)
+            self._stop_copying(state, error)
             return
         except StorageError as error:
-            self._hold(state, str(error))
+            self._retry_later(state, str(error))
             return
         if not is_last:
             return
@@ -365,17 +367,23 @@ class ReplicaFetcher:
         before = follower.log.log_end_offset
         end = follower.truncate_to(diverging.epoch, diverging.end_offset)
         if end < before:
-            self._log_cut(follower, diverging.epoch, end)
-        self._go_on(state, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}")
+            self._log_truncation(follower, diverging.epoch, end)
+        self._continue_after_truncation(
+            state, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}"
+        )
 
-    def _go_on(self, state: PartitionFetchState, before: int, said: str) -> None:
+    def _continue_after_truncation(
+        self, state: PartitionFetchState, before: int, said: str
+    ) -> None:
         """Continues after the log was changed at its leader's request."""
         end = state.follower.log.log_end_offset
-        if state.has_moved_on(before, end):
-            self._name(state)
+        if state.record_progress(before, end):
+            self._name_in_next_fetch(state)
             return
-        reason = f"its leader says that {said}, and no cut settles it: the log ends at {end} here"
-        self._hold(state, reason, by_cuts=True)
+        reason = (
+            f"its leader says that {said}; truncation makes no progress at log end offset {end}"
+        )
+        self._retry_later(state, reason, by_truncations=True)
 
     def _flush(self, state: PartitionFetchState) -> None:
         self._host.flusher.flush(state.follower).add_done_callback(partial(self._flushed, state))
@@ -383,23 +391,23 @@ class ReplicaFetcher:
     def _flushed(self, state: PartitionFetchState, done: "asyncio.Future[None]") -> None:
         error = done.exception()
         if error is None:
-            self._name(state)
+            self._name_in_next_fetch(state)
         else:
-            self._hold(state, f"its records did not reach the disk: {error}")
+            self._retry_later(state, f"its records did not reach the disk: {error}")
 
     # --- errors ---------------------------------------------------------------------------------
 
-    def _refused(self, state: PartitionFetchState, code: ErrorCode) -> None:
+    def _handle_error(self, state: PartitionFetchState, code: ErrorCode) -> None:
         if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._hold(state, f"its leader answers {code.name}")
+            self._retry_later(state, f"its leader answers {code.name}")
             return
         follower = state.follower
         before, epoch = follower.log.log_end_offset, follower.epoch
         task = self._host.loop.create_task(self._out_of_range(follower))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._in_range, state, before, epoch))
+        task.add_done_callback(partial(self._range_found, state, before, epoch))
 
-    def _in_range(
+    def _range_found(
         self, state: PartitionFetchState, before: int, epoch: int, done: "asyncio.Task[None]"
     ) -> None:
         self._tasks.discard(done)
@@ -408,19 +416,27 @@ class ReplicaFetcher:
         error = done.exception()
         if error is not None:
             if not isinstance(error, ClientError | StorageError):
-                log.error("a partition is not copied", exc_info=error)
-            self._hold(state, str(error))
+                log.error(
+                    "unexpected error while looking up the leader's offsets, retrying",
+                    extra={
+                        "topic": state.follower.topic,
+                        "partition": state.follower.index,
+                        "leader": self._source_id,
+                    },
+                    exc_info=error,
+                )
+            self._retry_later(state, str(error))
         elif state.follower.closed or state.follower.epoch != epoch:
-            self._name(state)  # the log has another leader now
+            self._name_in_next_fetch(state)  # the log has another leader now
         else:
-            self._go_on(state, before, f"offset {before} is out of range")
+            self._continue_after_truncation(state, before, f"offset {before} is out of range")
 
-    def _give_up(self, state: PartitionFetchState, error: LogDirFailed) -> None:
+    def _stop_copying(self, state: PartitionFetchState, error: LogDirFailed) -> None:
         """Stops copying: the disk is offline until a restart and has reported it."""
         self._session.drop(state)
         follower = state.follower
         log.error(
-            "a partition is not copied any more",
+            "stopped copying a partition; its log directory is offline until the broker restarts",
             extra={
                 "topic": follower.topic,
                 "partition": follower.index,
@@ -428,15 +444,18 @@ class ReplicaFetcher:
             },
         )
 
-    def _hold(self, state: PartitionFetchState, reason: str, *, by_cuts: bool = False) -> None:
+    def _retry_later(
+        self, state: PartitionFetchState, reason: str, *, by_truncations: bool = False
+    ) -> None:
         """Names the partition again after a growing pause; until then its records are ignored."""
-        is_longest = state.hold(self._rules.fetch_backoff_s, by_cuts=by_cuts)
-        if state.gone:
+        is_longest = state.back_off(self._settings.fetch_backoff_s, by_truncations=by_truncations)
+        if state.removed:
             return
         follower = state.follower
         log.log(
             logging.WARNING if is_longest else logging.DEBUG,
-            "a partition is not copied for a while",
+            "cannot copy a partition from its leader, retrying in %g s",
+            state.backoff_s,
             extra={
                 "topic": follower.topic,
                 "partition": follower.index,
@@ -446,20 +465,20 @@ class ReplicaFetcher:
         )
         epoch = follower.epoch
 
-        def again() -> None:
+        def retry() -> None:
             if follower.epoch == epoch:  # otherwise it was named with its new epoch
-                self._name(state)
+                self._name_in_next_fetch(state)
 
-        self._host.timers.call_later(state.backoff_s, again)
+        self._host.timers.call_later(state.backoff_s, retry)
 
     @staticmethod
-    def _log_cut(follower: Follower, epoch: int, end: int) -> None:
+    def _log_truncation(follower: Follower, epoch: int, end: int) -> None:
         log.info(
-            "cut a log back to what its leader has",
+            "truncated a log to where it matches its leader's",
             extra={
                 "topic": follower.topic,
                 "partition": follower.index,
-                "epoch": epoch,
-                "end": end,
+                "leader_epoch": epoch,
+                "log_end_offset": end,
             },
         )

@@ -9,10 +9,10 @@ from headrace.broker.partitions.replica_roles import Role
 from headrace.broker.replication.leader_connection import LeaderLink
 from headrace.broker.replication.partition_fetch_state import Key
 from headrace.broker.replication.replica_fetcher import (
-    FetchRules,
     FetchThrottle,
     ReplicaFetcher,
     ReplicaFetcherHost,
+    ReplicaFetchSettings,
 )
 from headrace.client.errors import BadResponse, code_of_number
 from headrace.cluster.settings import BrokerSettings
@@ -27,7 +27,7 @@ from headrace.replication.follower import Follower
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-ASK_TIMEOUT_S: Final = 5.0
+LIST_OFFSETS_TIMEOUT_S: Final = 5.0
 
 
 class ReplicaFetcherManagerHost(ReplicaFetcherHost, Protocol):
@@ -45,7 +45,7 @@ class ReplicaFetcherManager:
         self._throttle = throttle
         self._host = host
         self._peers = peers
-        self._rules = fetch_rules(host.settings)
+        self._settings = replica_fetch_settings(host.settings)
         self._by_source: dict[int, ReplicaFetcher] = {}
         self._source_of: dict[Key, int] = {}
 
@@ -53,7 +53,7 @@ class ReplicaFetcherManager:
         self, _topic: str, _index: int, before: Role | None, after: Role | None
     ) -> None:
         if isinstance(before, Follower) and before is not after:
-            self._stop(before)
+            self._stop_fetching(before)
         if isinstance(after, Follower):
             self.follow(after)
 
@@ -62,31 +62,31 @@ class ReplicaFetcherManager:
         key = (follower.topic_id, follower.index)
         source = follower.leader_id
         if self._source_of.get(key, source) != source:
-            self._stop(follower)
+            self._stop_fetching(follower)
         if source != NO_LEADER:
             self._source_of[key] = source
             self._fetcher(source).add(follower)
 
-    def _stop(self, follower: Follower) -> None:
+    def _stop_fetching(self, follower: Follower) -> None:
         source = self._source_of.pop((follower.topic_id, follower.index), None)
         if source is not None:
             self._by_source[source].remove(follower)
 
-    def part_from(self, follower: Follower) -> None:
+    def remove_and_confirm(self, follower: Follower) -> None:
         """Stops copying the partition until it is followed again."""
         source = self._source_of.get((follower.topic_id, follower.index))
         if source is not None:
-            self._by_source[source].part_from(follower)
+            self._by_source[source].remove_and_confirm(follower)
 
     def heard_at(self, follower: Follower) -> float:
         """When its leader last answered; never if it has no leader."""
         source = self._source_of.get((follower.topic_id, follower.index))
         return float("-inf") if source is None else self._by_source[source].heard_at
 
-    def has_parted_from(self, follower: Follower) -> bool:
+    def is_removal_confirmed(self, follower: Follower) -> bool:
         """Whether no broker that it was copied from will count a fetch in flight."""
         key = (follower.topic_id, follower.index)
-        return all(fetcher.has_parted_from(key) for fetcher in self._by_source.values())
+        return all(fetcher.is_removal_confirmed(key) for fetcher in self._by_source.values())
 
     def close(self) -> None:
         for fetcher in self._by_source.values():
@@ -100,19 +100,24 @@ class ReplicaFetcherManager:
                 return await self._peers.connection(source, REPLICATION)
 
             fetcher = self._by_source[source] = ReplicaFetcher(
-                self._host, source, connect, self._find_range, self._rules, self._throttle
+                self._host,
+                source,
+                connect,
+                self._move_into_leader_range,
+                self._settings,
+                self._throttle,
             )
         return fetcher
 
-    async def _find_range(self, follower: Follower) -> None:
+    async def _move_into_leader_range(self, follower: Follower) -> None:
         """Moves the log into the leader's range, because the follower's end is outside it.
 
         Past the leader's end, the records came from leaders of abandoned epochs. Before the
         leader's start, retention has deleted the next records.
         """
         source, epoch = follower.leader_id, follower.epoch
-        end = await self._ask(source, follower, LATEST)
-        start = await self._ask(source, follower, EARLIEST)
+        end = await self._list_offset(source, follower, LATEST)
+        start = await self._list_offset(source, follower, EARLIEST)
         if follower.closed or follower.epoch != epoch:
             return  # the log has another leader now
         ours = follower.log.log_end_offset
@@ -121,7 +126,7 @@ class ReplicaFetcherManager:
         elif start > ours:
             follower.truncate_fully_and_start_at(start)
 
-    async def _ask(self, source: int, follower: Follower, timestamp: int) -> int:
+    async def _list_offset(self, source: int, follower: Follower, timestamp: int) -> int:
         request = ListOffsetsRequest(
             replica_id=self._host.node_id,
             topics=[
@@ -138,7 +143,7 @@ class ReplicaFetcherManager:
             ],
         )
         answer = await self._peers.request(
-            source, request, ListOffsetsResponse, timeout_s=ASK_TIMEOUT_S
+            source, request, ListOffsetsResponse, timeout_s=LIST_OFFSETS_TIMEOUT_S
         )
         found = answer.topics[0].partitions[0]
         if found.error_code:
@@ -146,9 +151,9 @@ class ReplicaFetcherManager:
         return found.offset
 
 
-def fetch_rules(settings: BrokerSettings) -> FetchRules:
+def replica_fetch_settings(settings: BrokerSettings) -> ReplicaFetchSettings:
     number = settings.integer
-    return FetchRules(
+    return ReplicaFetchSettings(
         fetch_max_bytes=number("replica.fetch.max.bytes"),
         response_max_bytes=number("replica.fetch.response.max.bytes"),
         fetch_min_bytes=number("replica.fetch.min.bytes"),

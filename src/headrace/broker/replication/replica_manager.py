@@ -16,7 +16,8 @@ from headrace.broker.replication.alter_partition_manager import (
     AskController,
 )
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions, WaitingFetch
+from headrace.broker.replication.follower_fetch_session import WaitingFetch
+from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
 from headrace.broker.replication.full_disk_detector import FullDiskDetector
 from headrace.broker.replication.isr_resignation import IsrResignation, IsrResignationHost
 from headrace.broker.replication.replica_fetcher_manager import (
@@ -52,7 +53,7 @@ class ReplicaManagerHost(
     @property
     def coordinators(self) -> CoordinatorRoles: ...
 
-    def on_roles_changed(self, told: RoleChanged) -> None: ...
+    def on_roles_changed(self, listener: RoleChanged) -> None: ...
 
 
 class ReplicaManager:
@@ -60,35 +61,35 @@ class ReplicaManager:
 
     def __init__(self, host: ReplicaManagerHost) -> None:
         throttles = ReplicationThrottles(host)
-        self.sessions = FollowerFetchSessions(host.random, throttles, self._pace)
+        self.sessions = FollowerFetchSessions(host.random, throttles, self._new_catch_up_throttle)
         self.waiting: dict[WaitingFetch, None] = {}  # in arrival order
         self._host = host
         self._throttles = throttles
-        self._keeper: AlterPartitionManager | None = None
-        self._leaving: IsrResignation | None = None
+        self._isr_changes: AlterPartitionManager | None = None
+        self._resignation: IsrResignation | None = None
         self._fetchers: ReplicaFetcherManager | None = None
-        self._room = FullDiskDetector()
+        self._full_disks = FullDiskDetector()
 
     def start(self, peers: Peers, ask: AskController) -> None:
         """Starts following and managing the ISR, as a member of a cluster."""
-        self._keeper = AlterPartitionManager(self._host, self.sessions, ask)
-        self._keeper.start()
-        self._leaving = IsrResignation(self._host, ask)
+        self._isr_changes = AlterPartitionManager(self._host, self.sessions, ask)
+        self._isr_changes.start()
+        self._resignation = IsrResignation(self._host, ask)
         self._fetchers = fetchers = ReplicaFetcherManager(self._host, peers, self._throttles)
         self._host.on_roles_changed(fetchers.role_changed)
         for replica in self._host.partitions.replicas:
             if isinstance(replica, Follower):
                 fetchers.follow(replica)
 
-    def _pace(self) -> CatchUpThrottle:
+    def _new_catch_up_throttle(self) -> CatchUpThrottle:
         rate = self._host.effective.broker_value("headrace.replica.catch.up.rate")
         assert isinstance(rate, int)
         return CatchUpThrottle(rate)
 
     def followers_fetched(self, replica_id: int, leaders: Sequence[Leader]) -> None:
         """Handles new follower positions at these leaders."""
-        if self._keeper is not None:
-            self._keeper.followers_fetched(replica_id, leaders)
+        if self._isr_changes is not None:
+            self._isr_changes.followers_fetched(replica_id, leaders)
 
     def is_current(self, follower: Follower) -> bool:
         """Whether the replica is in sync, as far as this broker knows, and its leader answers.
@@ -112,10 +113,10 @@ class ReplicaManager:
         Replicas on a full disk are given up only where enough others are in sync. Copying resumes
         when there is space.
         """
-        keeper, leaving, fetchers = self._keeper, self._leaving, self._fetchers
-        if keeper is None or leaving is None or fetchers is None:
+        isr_changes, resignation, fetchers = self._isr_changes, self._resignation, self._fetchers
+        if isr_changes is None or resignation is None or fetchers is None:
             return
-        full = self._without_room()
+        full = self._logs_on_full_disks()
         directories = self._host.logs.directories
         if not full and all(
             directory.is_online and not directory.state.damaged for directory in directories
@@ -123,18 +124,20 @@ class ReplicaManager:
             return
         for leader in self._host.partitions:
             if isinstance(leader, Leader):
-                if self._has_failed(leader, keeper):
-                    keeper.resign(leader)
+                if self._check_leader_log(leader, isr_changes):
+                    isr_changes.resign(leader)
                 elif f"{leader.topic}-{leader.index}" in full:
-                    self._hand_over(leader, keeper)
+                    self._hand_over_leadership(leader, isr_changes)
         replicas = self._host.partitions.replicas
         followers = [each for each in replicas if isinstance(each, Follower)]
-        failed = [each for each in followers if self._cannot_be_kept(each, fetchers)]
-        leaving.leave([*failed, *(each for each in followers if self._has_no_room(each, full))])
+        failed = [each for each in followers if self._check_follower_log(each, fetchers)]
+        resignation.leave(
+            [*failed, *(each for each in followers if self._may_resign_for_space(each, full))]
+        )
         for follower in failed:
             self._copy_again_if_damaged(follower, fetchers)
 
-    def _without_room(self) -> set[str]:
+    def _logs_on_full_disks(self) -> set[str]:
         """The names of the logs on disks that have been full for a while."""
         refusals = {
             directory.path: {
@@ -144,27 +147,27 @@ class ReplicaManager:
             }
             for directory in self._host.logs.directories
         }
-        return self._room.look(refusals, self._host.clock.monotonic())
+        return self._full_disks.update(refusals, self._host.clock.monotonic())
 
     @staticmethod
-    def _hand_over(leader: Leader, keeper: AlterPartitionManager) -> None:
+    def _hand_over_leadership(leader: Leader, isr_changes: AlterPartitionManager) -> None:
         """Resigns where there is no disk space: another replica leads, and this one follows.
 
         Never replaces another change that may be pending: this leader still commits.
         """
-        if leader.pending is None and keeper.can_spare(leader):
+        if leader.pending is None and isr_changes.can_spare(leader):
             log.warning(
-                "a disk is full; another replica is to lead",
+                "disk full: resigning as leader, so that another replica leads",
                 extra={"topic": leader.topic, "partition": leader.index},
             )
-            keeper.resign(leader)
+            isr_changes.resign(leader)
 
-    def _has_no_room(self, follower: Follower, full: set[str]) -> bool:
+    def _may_resign_for_space(self, follower: Follower, full: set[str]) -> bool:
         """Whether the log has no disk space and its leader need not wait for it."""
         return f"{follower.topic}-{follower.index}" in full and self._can_be_spared(follower)
 
-    def _has_failed(self, leader: Leader, keeper: AlterPartitionManager) -> bool:
-        """Whether the log has failed. A damaged log fails while other replicas can take over.
+    def _check_leader_log(self, leader: Leader, isr_changes: AlterPartitionManager) -> bool:
+        """Whether the log has failed. Takes a damaged log offline if other replicas can take over.
 
         If those are gone before they take over, its valid part is served again: no other replica
         could serve more, and the others catch up from it when they return.
@@ -173,21 +176,24 @@ class ReplicaManager:
         if found is None or found.directory.failure is not None:
             return True
         if found.is_damaged:
-            if keeper.can_spare(leader):
+            if isr_changes.can_spare(leader):
                 # Before the request: a leader that has resigned commits nothing more.
                 found.take_damaged_offline()
             elif leader.pending is None and found.serve_undamaged_records():
-                log.warning("a damaged log is in use again", extra={"log": found.name})
+                log.warning(
+                    "serving the intact part of a damaged log: no other replica can take over",
+                    extra={"log": found.name},
+                )
                 leader.resume()
                 if leader.topic in INTERNAL_TOPICS:  # a shard that did not load tries again
                     self._host.coordinators.role_changed(leader.topic, leader.index)
         return found.failure is not None
 
-    def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetcherManager) -> bool:
+    def _check_follower_log(self, follower: Follower, fetchers: ReplicaFetcherManager) -> bool:
         """Whether the log cannot be used; a replica without a log may get a working disk.
 
-        A damaged log that was in use first stops being copied to. Otherwise a late fetch could make
-        its leader count it as in sync again, with records that are truncated by then.
+        Takes a damaged log offline, and first stops copying to it. Otherwise a late fetch could
+        make its leader count it as in sync again, with records that are truncated by then.
         """
         found = self._host.logs.get(follower.topic, follower.index)
         if found is None or not (found.is_damaged or found.directory.failure is not None):
@@ -198,8 +204,8 @@ class ReplicaManager:
             if not self._can_be_spared(follower):
                 return False
             found.take_damaged_offline()
-            fetchers.part_from(follower)
-        return fetchers.has_parted_from(follower)
+            fetchers.remove_and_confirm(follower)
+        return fetchers.is_removal_confirmed(follower)
 
     def _partition(self, follower: Follower) -> Partition | None:
         topic = self._host.metadata.image.topics_by_id.get(follower.topic_id)
@@ -243,7 +249,7 @@ class ReplicaManager:
     def stop(self) -> None:
         if self._fetchers is not None:
             self._fetchers.close()
-        if self._keeper is not None:
-            self._keeper.close()
-        if self._leaving is not None:
-            self._leaving.close()
+        if self._isr_changes is not None:
+            self._isr_changes.close()
+        if self._resignation is not None:
+            self._resignation.close()

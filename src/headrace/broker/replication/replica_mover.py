@@ -38,7 +38,7 @@ PIECE_BYTES: Final = 1024 * 1024
 LAST_PIECES: Final = 4
 """At most this much may remain for the step in which the copy takes over."""
 RETRY_S: Final = 10.0  # an unreadable original may be repaired later
-CLEANING_LOOK_S: Final = 0.1
+CLEANING_CHECK_S: Final = 0.1
 
 Key = tuple[str, int]
 
@@ -46,7 +46,7 @@ Key = tuple[str, int]
 class Compaction(Protocol):
     """The compaction of this broker's logs."""
 
-    def is_at(self, cleaned: Log) -> bool: ...
+    def is_cleaning(self, cleaned: Log) -> bool: ...
 
 
 class ReplicaMoverHost(Protocol):
@@ -101,12 +101,12 @@ class ReplicaMover:
     def resume(self) -> None:
         """Resumes moves with existing copies, as many at once as allowed."""
         for copy in self._futures:
-            if self._stopped or len(self._tasks) >= self._most_at_once:
+            if self._stopped or len(self._tasks) >= self._max_moves_at_once:
                 return
             key = copy.topic, copy.partition
             if key not in self._tasks and key not in self._failed:
                 task = self._tasks[key] = self._host.loop.create_task(self._run(key))
-                task.add_done_callback(partial(self._ended, key))
+                task.add_done_callback(partial(self._move_ended, key))
 
     def stop(self) -> None:
         self._stopped = True
@@ -114,16 +114,20 @@ class ReplicaMover:
             task.cancel()
 
     @property
-    def _most_at_once(self) -> int:
+    def _max_moves_at_once(self) -> int:
         value = self._host.effective.broker_value("num.replica.alter.log.dirs.threads")
         return max(1, value) if isinstance(value, int) else len(self._host.logs.directories)
 
-    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+    def _move_ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._failed[key] = str(error)
-            log.error("a replica's move broke off", exc_info=error)
+            log.error(
+                "unexpected error while moving a replica; the next start of the broker resumes it",
+                extra={"topic": key[0], "partition": key[1]},
+                exc_info=error,
+            )
         self.resume()
 
     async def _run(self, key: Key) -> None:
@@ -155,8 +159,8 @@ class ReplicaMover:
                 self._futures.drop(*key)
                 return
             original = replica.log
-            if self._host.cleaner.is_at(original):
-                await asyncio.sleep(CLEANING_LOOK_S)
+            if self._host.cleaner.is_cleaning(original):
+                await asyncio.sleep(CLEANING_CHECK_S)
                 continue
             seen = copy, original, original.truncations
             if seen != aligned:
@@ -202,7 +206,7 @@ class ReplicaMover:
         key = replica.topic, replica.index
         if self._host.partitions.replica(*key) is not replica or replica.log is not original:
             return False
-        if self._host.cleaner.is_at(original) or self._host.flusher.is_flushing(replica):
+        if self._host.cleaner.is_cleaning(original) or self._host.flusher.is_flushing(replica):
             return False
         if isinstance(replica, SoleLeader) and replica.flush_pending:
             return False  # a pending flush was promised for this log
@@ -213,7 +217,7 @@ class ReplicaMover:
             return False
         replica.moved_to(self._host.logs.finish_move(original))
         log.info(
-            "moved a replica",
+            "moved a replica to another log directory",
             extra={"topic": key[0], "partition": key[1], "to": copy.directory.path},
         )
         return True

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from headrace.records.batch import LOG_OVERHEAD
 from headrace.records.buffer import Buffer
 
-TURN_COST: Final = 1024 * 1024
+SLICE_COST: Final = 1024 * 1024
 BATCH_COST: Final = 8 * 1024
 """In bytes: the cost of a batch in addition to its size."""
 _LENGTH_AT: Final = 8  # after the base offset
@@ -21,7 +21,7 @@ class ReplicationSlice(NamedTuple):
     cost: int
 
 
-def turns(records: Buffer) -> Iterator[ReplicationSlice]:
+def slices(records: Buffer) -> Iterator[ReplicationSlice]:
     """Slices of whole batches, at least one; a partial batch at the end is left out."""
     view = memoryview(records)
     size = len(view)
@@ -30,7 +30,7 @@ def turns(records: Buffer) -> Iterator[ReplicationSlice]:
         length = LOG_OVERHEAD + int.from_bytes(view[pos + _LENGTH_AT : pos + LOG_OVERHEAD], "big")
         if pos + length > size:
             break
-        if pos > start and cost + length + BATCH_COST > TURN_COST:
+        if pos > start and cost + length + BATCH_COST > SLICE_COST:
             yield ReplicationSlice(view[start:pos], cost)
             start, cost = pos, 0
         pos += length

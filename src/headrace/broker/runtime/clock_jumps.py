@@ -25,7 +25,7 @@ class ClockJumps:
         self._what = what
         self._last = (clock.wall_ms(), clock.monotonic())
 
-    def has_jumped(self) -> bool:
+    def check_for_jump(self) -> bool:
         """Whether the wall clock has gained on the monotonic clock since the last call."""
         (last_ms, last_s) = self._last
         now_ms, now_s = self._last = (self._clock.wall_ms(), self._clock.monotonic())

@@ -12,5 +12,5 @@ def failure(error: BaseException) -> tuple[ErrorCode, str]:
     """The code and the message that a client gets for this error."""
     if isinstance(error, StorageError):
         return error.code, str(error)
-    log.error("an operation failed unexpectedly", exc_info=error)
+    log.error("unexpected error in a request; the client gets UNKNOWN_SERVER_ERROR", exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR, "the broker met an unexpected error; see its log"

@@ -24,7 +24,7 @@ MIN_STALE_ENTRIES: Final = 256
 
 
 @runtime_checkable
-class MovedByHand(Protocol):
+class ManuallyMovedClock(Protocol):
     """A clock that moves only when its owner moves it."""
 
     def subscribe(self, moved: Callable[[], None]) -> None:
@@ -63,8 +63,8 @@ class Timers:
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = float("inf")
         self._closed = False
-        self._by_hand = isinstance(clock, MovedByHand)
-        if isinstance(clock, MovedByHand):
+        self._is_manual = isinstance(clock, ManuallyMovedClock)
+        if isinstance(clock, ManuallyMovedClock):
             clock.subscribe(self._moved)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
@@ -74,6 +74,15 @@ class Timers:
         if timer.at < self._wake_at:
             self._arm(timer.at)
         return timer
+
+    async def sleep(self, delay_s: float) -> None:
+        """Waits on the injected clock."""
+        over: asyncio.Future[None] = self._loop.create_future()
+        timer = self.call_later(delay_s, lambda: None if over.done() else over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
 
     @property
     def due(self) -> bool:
@@ -98,7 +107,7 @@ class Timers:
     def _arm(self, at: float) -> None:
         if self._closed:
             return
-        if self._by_hand:
+        if self._is_manual:
             if at <= self.monotonic():
                 self._loop.call_soon(self._fire)
             return
@@ -115,16 +124,18 @@ class Timers:
         self._wake_at = float("inf")
         now = self.monotonic()
         while self._heap and self._heap[0].at <= now:
-            callback = self._take()
+            callback = self._pop_callback()
             if callback is not None:
                 try:
                     callback()
                 except Exception:
-                    log.exception("a timer failed")
+                    log.exception(
+                        "unexpected error in the callback of a timer; the other timers run"
+                    )
         if self._heap:
             self._arm(self._heap[0].at)
 
-    def _take(self) -> Callable[[], None] | None:
+    def _pop_callback(self) -> Callable[[], None] | None:
         timer = heapq.heappop(self._heap)
         callback, timer.callback = timer.callback, None
         if callback is None:
@@ -165,11 +176,11 @@ class KeyedTimers:
         deadline = self._deadlines.get(key)
         if deadline is None:
             deadline = self._deadlines[key] = _Deadline(at)
-            self._enter(key, deadline)
+            self._push_entry(key, deadline)
             return
         deadline.at = at
         if at < deadline.entry:
-            self._enter(key, deadline)
+            self._push_entry(key, deadline)
 
     def cancel(self, key: Hashable) -> None:
         """Removes the key's deadline, if it has one."""
@@ -182,7 +193,7 @@ class KeyedTimers:
             self._timer.cancel()
             self._timer = None
 
-    def _enter(self, key: Hashable, deadline: _Deadline) -> None:
+    def _push_entry(self, key: Hashable, deadline: _Deadline) -> None:
         deadline.entry = deadline.at
         self._count += 1
         heap = self._heap
@@ -218,7 +229,7 @@ class KeyedTimers:
                 if deadline is None or deadline.entry != entry:
                     continue  # cancelled, or replaced by an earlier entry of the same key
                 if deadline.at > now:
-                    self._enter(key, deadline)
+                    self._push_entry(key, deadline)
                     continue
                 del self._deadlines[key]
                 self._expired(key)

@@ -7,7 +7,7 @@ it. At its time limit it answers with the records that are available.
 import asyncio
 from collections.abc import Callable
 
-from headrace.broker.share.share_fetch_reader import ShareRead, ShareWant, read_shares
+from headrace.broker.share.share_fetch_reader import ShareFetchLimits, ShareRead, read_shares
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
 from headrace.share.share_session import SharedPartition
 
@@ -21,7 +21,7 @@ class DelayedShareFetch:
         self,
         loop: asyncio.AbstractEventLoop,
         lives: dict[SharedPartition, SharePartitionRunner],
-        want: ShareWant,
+        want: ShareFetchLimits,
         over: "Callable[[DelayedShareFetch], None]",
     ) -> None:
         self.future: asyncio.Future[ShareRead] = loop.create_future()
@@ -36,7 +36,7 @@ class DelayedShareFetch:
 
         # A client that disconnects cancels the future; the fetch then stops listening.
         def done(_: "asyncio.Future[ShareRead]") -> None:
-            self._forget()
+            self._stop_watching()
             over(self)
 
         self.future.add_done_callback(done)
@@ -51,17 +51,17 @@ class DelayedShareFetch:
         # In the loop's next iteration, so that one read covers everything that happens in this one.
         if not self._scheduled and not self.future.done():
             self._scheduled = True
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._answer_if_enough)
 
-    def _look(self) -> None:
+    def _answer_if_enough(self) -> None:
         self._scheduled = False
-        self._try(force=False)
+        self._try_to_answer(force=False)
 
     def finish(self) -> None:
         """Answers at the time limit, or when the broker stops."""
-        self._try(force=True)
+        self._try_to_answer(force=True)
 
-    def _try(self, *, force: bool) -> None:
+    def _try_to_answer(self, *, force: bool) -> None:
         if self.future.done():
             return
         try:
@@ -72,7 +72,7 @@ class DelayedShareFetch:
         if read is not None:
             self.future.set_result(read)
 
-    def _forget(self) -> None:
+    def _stop_watching(self) -> None:
         self._timer.cancel()
         for live in self._lives.values():
             live.unwatch(self)

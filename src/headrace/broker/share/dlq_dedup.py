@@ -16,7 +16,7 @@ from headrace.share.dead_letter import RecordOrigin, source_offset
 from headrace.share.fetched_batches import whole_batches
 
 STEP_OFFSETS: Final = 1024
-MAX_LOOK_BYTES: Final = 64 << 20
+MAX_SEARCH_BYTES: Final = 64 << 20
 """The search stops after this many bytes; a dead letter before them may be written twice."""
 MAX_BATCH_BYTES: Final = 64 << 20
 
@@ -24,13 +24,13 @@ MAX_BATCH_BYTES: Final = 64 << 20
 async def last_written(log: DlqPartition, origin: RecordOrigin) -> frozenset[int]:
     """The source offsets of the last batch of dead letters from this share partition."""
     start, end = await log.bounds()
-    looked = 0
-    while end > start and looked < MAX_LOOK_BYTES:
+    searched_bytes = 0
+    while end > start and searched_bytes < MAX_SEARCH_BYTES:
         begin = max(start, end - STEP_OFFSETS)
         found, size = await _last_between(log, origin, begin, end)
         if found:
             return found
-        looked += size
+        searched_bytes += size
         end = begin
     return frozenset()
 

@@ -6,7 +6,7 @@ means that the batch is not committed, or that its outcome is unknown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from headrace.broker.partitions.commit_wait import when_committed
 from headrace.client.errors import ClientError, code_of_number
@@ -29,6 +29,7 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from headrace.protocol.struct import Struct
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from headrace.broker.partitions.flusher import Flusher
     from headrace.broker.partitions.partition_table import PartitionTable
     from headrace.clock import Clock
+
+R = TypeVar("R", bound=Struct)
 
 CHANNEL: Final = "dead letters"  # separate connections: a produce may wait for replicas
 READ_BYTES: Final = 1 << 20
@@ -92,7 +95,7 @@ class DlqPartition(Protocol):
         ...
 
 
-def letter_log(host: DlqHost, topic: str, index: int) -> DlqPartition:
+def find_dlq_partition(host: DlqHost, topic: str, index: int) -> DlqPartition:
     """The partition at its current leader; raises `NotWritten`."""
     known = host.metadata.image.topics.get(topic)
     partition = known.partition(index) if known is not None else None
@@ -119,22 +122,25 @@ class LocalDlqPartition:
             leader.append(memoryview(bytearray(batch)), host.clock.wall_ms())
             end = leader.log.log_end_offset
         except StorageError as error:
-            raise NotWritten(f"dead-letter topic {leader.topic}: {error}") from error
+            raise self._failed(error) from error
         code = await when_committed(host.loop, host.flusher, leader, end)
         if code is not ErrorCode.NONE:
-            raise NotWritten(f"dead-letter topic {leader.topic}: {code.name}")
+            raise self._failed(code.name)
 
     async def bounds(self) -> tuple[int, int]:
         try:
             return self._leader.log.log_start_offset, self._leader.log.log_end_offset
         except StorageError as error:
-            raise NotWritten(f"dead-letter topic {self._leader.topic}: {error}") from error
+            raise self._failed(error) from error
 
     async def read(self, offset: int) -> bytes:
         try:
             return bytes(self._leader.log.read(offset, max_bytes=READ_BYTES).data)
         except StorageError as error:
-            raise NotWritten(f"dead-letter topic {self._leader.topic}: {error}") from error
+            raise self._failed(error) from error
+
+    def _failed(self, reason: object) -> NotWritten:
+        return NotWritten(f"dead-letter topic {self._leader.topic}: {reason}")
 
 
 class RemoteDlqPartition:
@@ -150,17 +156,7 @@ class RemoteDlqPartition:
         data = PartitionProduceData(index=self._index, records=batch)
         topic = TopicProduceData(name=self._topic, partition_data=[data])
         request = ProduceRequest(acks=ALL, timeout_ms=int(TIMEOUT_S * 1000), topic_data=[topic])
-        try:
-            answer = await self._peers.request(
-                self._leader_id,
-                request,
-                ProduceResponse,
-                timeout_s=TIMEOUT_S,
-                channel=CHANNEL,
-                version=PRODUCE_VERSION,
-            )
-        except ClientError as error:
-            raise self._failed(str(error)) from error
+        answer = await self._request(request, ProduceResponse, version=PRODUCE_VERSION)
         self._check(answer.responses[0].partition_responses[0].error_code)
 
     async def bounds(self) -> tuple[int, int]:
@@ -170,16 +166,7 @@ class RemoteDlqPartition:
     async def _offset(self, timestamp: int) -> int:
         wanted = ListOffsetsPartition(partition_index=self._index, timestamp=timestamp)
         topic = ListOffsetsTopic(name=self._topic, partitions=[wanted])
-        try:
-            answer = await self._peers.request(
-                self._leader_id,
-                ListOffsetsRequest(topics=[topic]),
-                ListOffsetsResponse,
-                timeout_s=TIMEOUT_S,
-                channel=CHANNEL,
-            )
-        except ClientError as error:
-            raise self._failed(str(error)) from error
+        answer = await self._request(ListOffsetsRequest(topics=[topic]), ListOffsetsResponse)
         found = answer.topics[0].partitions[0]
         self._check(found.error_code)
         return found.offset
@@ -195,21 +182,24 @@ class RemoteDlqPartition:
             session_epoch=-1,
             topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
         )
-        try:
-            answer = await self._peers.request(
-                self._leader_id,
-                request,
-                FetchResponse,
-                timeout_s=TIMEOUT_S,
-                channel=CHANNEL,
-                version=FETCH_VERSION,
-            )
-        except ClientError as error:
-            raise self._failed(str(error)) from error
+        answer = await self._request(request, FetchResponse, version=FETCH_VERSION)
         self._check(answer.error_code)
         found = answer.responses[0].partitions[0]
         self._check(found.error_code)
         return bytes(found.records or b"")
+
+    async def _request(self, request: Struct, answer: type[R], *, version: int | None = None) -> R:
+        try:
+            return await self._peers.request(
+                self._leader_id,
+                request,
+                answer,
+                timeout_s=TIMEOUT_S,
+                channel=CHANNEL,
+                version=version,
+            )
+        except ClientError as error:
+            raise self._failed(str(error)) from error
 
     def _check(self, code: int) -> None:
         if code:

@@ -80,7 +80,7 @@ def acknowledge_partitions(
             except AcknowledgeError as error:
                 acknowledged[partition] = AcknowledgeOutcome(error.code, error.message)
                 continue
-            live = shares.known(key.group_id, partition)
+            live = shares.find_loaded(key.group_id, partition)
             if not said:
                 unknown = not isinstance(live, SharePartitionRunner) and live.code
                 acknowledged[partition] = (

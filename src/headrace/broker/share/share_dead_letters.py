@@ -16,7 +16,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.share.dlq_dedup import last_written
-from headrace.broker.share.dlq_partition import DlqHost, DlqPartition, NotWritten, letter_log
+from headrace.broker.share.dlq_partition import (
+    DlqHost,
+    DlqPartition,
+    NotWritten,
+    find_dlq_partition,
+)
 from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.records.errors import RecordError
@@ -100,7 +105,7 @@ class DeadLetterQueue:
         self._waiting.extend(letters)
         self._in_doubt |= in_doubt and len(self._waiting) > before
         if self._waiting and self._task is None:
-            self._task = self._host.loop.create_task(self._run())
+            self._task = self._host.loop.create_task(self._write_waiting())
             self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
@@ -114,11 +119,16 @@ class DeadLetterQueue:
         if task.cancelled():
             return
         if task.exception() is not None:
-            log.error("dead letters are not written any more", exc_info=task.exception())
+            log.error(
+                "unexpected error while writing dead letters; they wait until the share partition "
+                "is loaded again",
+                extra=self._log_fields(),
+                exc_info=task.exception(),
+            )
         else:
             self.add(())  # records added since the last pass
 
-    async def _run(self) -> None:
+    async def _write_waiting(self) -> None:
         writer = ShareDeadLetters(self._host)
         pause_s = FIRST_PAUSE_S
         while self._waiting:
@@ -127,15 +137,16 @@ class DeadLetterQueue:
                 if self._in_doubt:
                     self._written = await writer.written(self._live)
                     self._in_doubt = False
-                known = _known(letter, self._written)
+                known = _last_known_offset(letter, self._written)
                 last = known if known is not None else await self._write(writer, letter)
                 await self._archive(letter.first, last)
             except NotWritten as error:
                 log.warning(
-                    "a dead letter waits",
-                    extra={"group": self._live.key.group_id, "reason": str(error)},
+                    "cannot write a dead letter, retrying in %g s",
+                    pause_s,
+                    extra=self._log_fields() | {"error": str(error)},
                 )
-                await self._pause(pause_s)
+                await self._host.timers.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
             pause_s = FIRST_PAUSE_S
@@ -155,21 +166,19 @@ class DeadLetterQueue:
         """Retries until the change is stored: the dead letter must not be written again."""
         pause_s = FIRST_PAUSE_S
         while not await self._live.archive(first, last):
-            await self._pause(pause_s)
+            await self._host.timers.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    async def _pause(self, delay_s: float) -> None:
-        over: asyncio.Future[None] = self._host.loop.create_future()
-        timer = self._host.timers.call_later(
-            delay_s, lambda: None if over.done() else over.set_result(None)
-        )
-        try:
-            await over
-        finally:
-            timer.cancel()
+    def _log_fields(self) -> dict[str, object]:
+        source = self._live
+        return {
+            "group": source.key.group_id,
+            "topic": source.leader.topic,
+            "partition": source.leader.index,
+        }
 
 
-def _known(letter: RejectedRecord, written: frozenset[int]) -> int | None:
+def _last_known_offset(letter: RejectedRecord, written: frozenset[int]) -> int | None:
     """The last of the leading offsets that are written; None if the first one is not."""
     last = letter.first - 1
     while last < letter.last and last + 1 in written:
@@ -196,7 +205,7 @@ class ShareDeadLetters:
         limit = self._host.effective.topic_values(name)[MAX_MESSAGE_BYTES]
         assert isinstance(limit, int)
         try:
-            originals = self._originals(live, letter)
+            originals = self._original_records(live, letter)
         except StorageError as error:
             raise NotWritten(f"{live.leader.topic}: {error}") from error
         last, batch = first_batch(_origin(live), letter, originals, now_ms=now_ms, max_bytes=limit)
@@ -222,20 +231,22 @@ class ShareDeadLetters:
         if not exists:
             if effective.broker_value(AUTO_CREATE) is not True:
                 raise NotWritten(f"dead-letter topic {name} does not exist: create it")
-            await self._create(name)
+            await self._create_topic(name)
         topic = self._host.metadata.image.topics.get(name)
         if topic is None:
-            raise NotWritten(f"dead-letter topic {name} is being made")
-        return letter_log(self._host, name, source_partition % len(topic.partitions))
+            raise NotWritten(f"dead-letter topic {name} is being created")
+        return find_dlq_partition(self._host, name, source_partition % len(topic.partitions))
 
-    async def _create(self, name: str) -> None:
+    async def _create_topic(self, name: str) -> None:
         new = NewTopic(name, configs=[(ENABLE, "true")])
         results = await self._host.metadata.create_topics([new])
         error = results[0].error
         if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise NotWritten(f"dead-letter topic {name} was not created: {error.message}")
 
-    def _originals(self, live: DeadLetterSource, letter: RejectedRecord) -> dict[int, Original]:
+    def _original_records(
+        self, live: DeadLetterSource, letter: RejectedRecord
+    ) -> dict[int, Original]:
         """The next original records, if the group wants them and the log still has them."""
         if not live.config.share_dead_letter_copies:
             return {}

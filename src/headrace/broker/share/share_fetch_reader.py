@@ -24,7 +24,7 @@ from headrace.storage.errors import StorageError
 
 
 @dataclass(frozen=True, slots=True)
-class ShareWant:
+class ShareFetchLimits:
     """The limits and partitions of one request."""
 
     member: str
@@ -52,7 +52,7 @@ class ShareRead:
 
 
 @dataclass(slots=True)
-class _Look:
+class _ReadablePartition:
     """A partition with available records, and the records that its log has there."""
 
     partition: SharedPartition
@@ -64,7 +64,7 @@ class _Look:
 
 
 def read_shares(
-    lives: dict[SharedPartition, SharePartitionRunner], want: ShareWant, *, force: bool
+    lives: dict[SharedPartition, SharePartitionRunner], want: ShareFetchLimits, *, force: bool
 ) -> ShareRead | None:
     """Acquires and reads; None if there are too few records to answer, unless `force`.
 
@@ -72,11 +72,13 @@ def read_shares(
     """
     while True:
         read = ShareRead()
-        looks = [look for key, live in lives.items() if (look := _look(key, live, want, read))]
-        size_bytes = _read_logs(looks, want, read)
+        readable = [
+            part for key, live in lives.items() if (part := _find_readable(key, live, want, read))
+        ]
+        size_bytes = _read_logs(readable, want, read)
         if not (force or read.failed or size_bytes >= max(1, want.min_bytes)):
             return None
-        moved = _acquire(looks, want, read)
+        moved = _acquire(readable, want, read)
         if read.found or read.failed:
             return read
         if not moved:
@@ -84,9 +86,9 @@ def read_shares(
         # Everything that was read belongs to aborted transactions, so read further.
 
 
-def _look(
-    key: SharedPartition, live: SharePartitionRunner, want: ShareWant, read: ShareRead
-) -> _Look | None:
+def _find_readable(
+    key: SharedPartition, live: SharePartitionRunner, want: ShareFetchLimits, read: ShareRead
+) -> _ReadablePartition | None:
     if live.failure is not None:
         read.failed[key] = live.failure
         return None
@@ -103,61 +105,61 @@ def _look(
         read.failed[key] = AcknowledgeOutcome(error.code, str(error))
         return None
     offset = window.next_fetch_offset()
-    return _Look(key, live, window, offset, bound) if offset < bound else None
+    return _ReadablePartition(key, live, window, offset, bound) if offset < bound else None
 
 
-def _read_logs(looks: list[_Look], want: ShareWant, read: ShareRead) -> int:
+def _read_logs(readable: list[_ReadablePartition], want: ShareFetchLimits, read: ShareRead) -> int:
     """Reads an equal share of `max_bytes` from each log, so that none starves the others."""
     total = 0
-    for look in looks:
+    for part in readable:
         try:
-            result = look.live.leader.log.read(
-                look.offset,
-                max_bytes=want.max_bytes // len(looks),
-                max_offset=look.bound,
+            result = part.live.leader.log.read(
+                part.offset,
+                max_bytes=want.max_bytes // len(readable),
+                max_offset=part.bound,
                 min_one_message=total == 0,
             )
         except StorageError as error:
-            read.failed[look.partition] = AcknowledgeOutcome(error.code, str(error))
+            read.failed[part.partition] = AcknowledgeOutcome(error.code, str(error))
             continue
-        look.records = memoryview(result.data)
-        total += len(look.records)
+        part.records = memoryview(result.data)
+        total += len(part.records)
     return total
 
 
-def _acquire(looks: list[_Look], want: ShareWant, read: ShareRead) -> bool:
+def _acquire(readable: list[_ReadablePartition], want: ShareFetchLimits, read: ShareRead) -> bool:
     """Acquires the records that were read; True if a window moved, even without new records."""
     left = want.take.max_records
     moved = False
-    for look in looks:
-        batches = whole_batches(look.records)
+    for part in readable:
+        batches = whole_batches(part.records)
         if left <= 0 or not batches:
             continue
-        acquired = look.window.acquire(
+        acquired = part.window.acquire(
             want.member,
-            look.offset,
+            part.offset,
             offset_ranges(batches),
             want.take._replace(max_records=left),
-            look.live.now_ms(),
+            part.live.now_ms(),
         )
         if want.read_committed and acquired:
-            acquired = _without_aborted(look, want.member, batches, acquired)
-        moved = moved or look.window.next_fetch_offset() != look.offset
+            acquired = _without_aborted(part, want.member, batches, acquired)
+        moved = moved or part.window.next_fetch_offset() != part.offset
         if acquired:
-            look.live.arm()
+            part.live.arm()
             left -= sum(last - first + 1 for first, last, _ in acquired)
-            records = slice_acquired(look.records, batches, acquired)
-            read.found[look.partition] = SharedRecords(records, acquired)
+            records = slice_acquired(part.records, batches, acquired)
+            read.found[part.partition] = SharedRecords(records, acquired)
     return moved
 
 
 def _without_aborted(
-    look: _Look, member: str, batches: list[FetchedBatch], acquired: list[Acquired]
+    part: _ReadablePartition, member: str, batches: list[FetchedBatch], acquired: list[Acquired]
 ) -> list[Acquired]:
     aborted = [
         AbortedTransaction(entry.producer_id, entry.first_offset)
-        for entry in look.live.leader.log.aborted_transactions(look.offset, look.bound)
+        for entry in part.live.leader.log.aborted_transactions(part.offset, part.bound)
     ]
     if not aborted:
         return acquired
-    return look.window.archive_aborted(member, acquired, aborted_ranges(batches, aborted))
+    return part.window.archive_aborted(member, acquired, aborted_ranges(batches, aborted))

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.share.delayed_share_fetch import DelayedShareFetch
-from headrace.broker.share.share_fetch_reader import ShareRead, ShareWant, read_shares
+from headrace.broker.share.share_fetch_reader import ShareFetchLimits, ShareRead, read_shares
 from headrace.broker.share.share_partition_runner import (
     AcknowledgeOutcome,
     SharePartitionHost,
@@ -54,11 +54,13 @@ class SharePartitionManager:
         leader = topic.find(index)
         if not isinstance(leader, SoleLeader):
             return AcknowledgeOutcome(leader)
-        live = self._live[key] = SharePartitionRunner(self._host, key, leader, self._gone)
+        live = self._live[key] = SharePartitionRunner(
+            self._host, key, leader, self._remove_partition
+        )
         live.load()
         return live
 
-    def known(
+    def find_loaded(
         self, group_id: str, partition: SharedPartition
     ) -> SharePartitionRunner | AcknowledgeOutcome:
         """Like `find`, but never creates the share partition: without readers it has no locks."""
@@ -73,13 +75,13 @@ class SharePartitionManager:
             return AcknowledgeOutcome(leader)
         return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _gone(self, live: SharePartitionRunner) -> None:
+    def _remove_partition(self, live: SharePartitionRunner) -> None:
         self._live.pop(live.key, None)
 
     # --- fetches --------------------------------------------------------------------------------
 
     def fetch(
-        self, group_id: str, partitions: Iterable[SharedPartition], want: ShareWant
+        self, group_id: str, partitions: Iterable[SharedPartition], want: ShareFetchLimits
     ) -> ShareRead | asyncio.Future[ShareRead]:
         """Returns records to a member, immediately or once some are available."""
         lives: dict[SharedPartition, SharePartitionRunner] = {}
@@ -95,11 +97,11 @@ class SharePartitionManager:
         if read is not None:
             read.failed.update(failed)
             return read
-        delayed = DelayedShareFetch(self._host.loop, lives, want, self._forget)
+        delayed = DelayedShareFetch(self._host.loop, lives, want, self._remove_delayed_fetch)
         self._delayed[delayed] = None
         return delayed.future
 
-    def _forget(self, delayed: DelayedShareFetch) -> None:
+    def _remove_delayed_fetch(self, delayed: DelayedShareFetch) -> None:
         self._delayed.pop(delayed, None)
 
     # --- members --------------------------------------------------------------------------------
@@ -118,19 +120,19 @@ class SharePartitionManager:
         """Releases the records of a member that has left."""
         if self.sessions.close(key) is None:
             return
-        for live in self._of_group(key.group_id):
+        for live in self._partitions_of_group(key.group_id):
             live.release(key.member_id)
         if not self.sessions.has_group(key.group_id):
-            for live in self._of_group(key.group_id):
+            for live in self._partitions_of_group(key.group_id):
                 if not live.is_busy:  # otherwise its dead letters would be written twice
                     live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
-    def forget_group(self, group_id: str) -> None:
+    def unload_group(self, group_id: str) -> None:
         """Unloads the group's partitions: their stored state changes, so the next read reloads."""
-        for live in self._of_group(group_id):
+        for live in self._partitions_of_group(group_id):
             live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
-    def _of_group(self, group_id: str) -> list[SharePartitionRunner]:
+    def _partitions_of_group(self, group_id: str) -> list[SharePartitionRunner]:
         return [live for live in self._live.values() if live.key.group_id == group_id]
 
     # --- shutdown -------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 RETRIES: Final = 8
 FIRST_RETRY_S: Final = 0.05  # doubled each time: 13 s in all
 
-COORDINATOR_AWAY: Final = (
+COORDINATOR_UNAVAILABLE: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -135,7 +135,7 @@ class SharePartitionRunner:
                 return
             if error is None:
                 self._start(done.result())
-            elif _is_away(error) and attempt < RETRIES:
+            elif _is_unavailable(error) and attempt < RETRIES:
                 delay_s = FIRST_RETRY_S * 2**attempt
                 self._host.timers.call_later(delay_s, lambda: self.load(attempt + 1))
             else:
@@ -156,7 +156,7 @@ class SharePartitionRunner:
         self._state_epoch = state.state_epoch
         self.window = window
         self._letters.add(window.take_dead_letters(), in_doubt=True)
-        self._changed()
+        self._notify_waiters()
 
     def _first_offset(self) -> int:
         """The first offset according to `share.auto.offset.reset`."""
@@ -201,7 +201,7 @@ class SharePartitionRunner:
         write = self.window.expire(self.now_ms())
         if write is not None:
             self._store(write)
-            self._changed()
+            self._notify_waiters()
         else:
             self.arm()
 
@@ -270,7 +270,7 @@ class SharePartitionRunner:
         outcome = _outcome_of(refused[0]) if refused else DONE
         if outcome.code:
             log.warning(
-                "a share group's state was not stored",
+                "cannot store the state of a share partition; the records keep their locks",
                 extra={
                     "group": self.key.group_id,
                     "log": f"{self.leader.topic}-{self.leader.index}",
@@ -282,7 +282,7 @@ class SharePartitionRunner:
                 self.end(outcome)
         else:
             self.window.committed(write)
-        self._changed()
+        self._notify_waiters()
         return outcome
 
     # --- waiting --------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class SharePartitionRunner:
     def unwatch(self, waiter: ShareWaiter) -> None:
         self._waiters.pop(waiter, None)
 
-    def _changed(self) -> None:
+    def _notify_waiters(self) -> None:
         if self.window is not None and self.failure is None:
             self._letters.add(self.window.take_dead_letters())
         self.arm()
@@ -316,7 +316,7 @@ class SharePartitionRunner:
             )
         elif self.window is not None:
             self.window.move_start(self.leader.log.log_start_offset)
-            self._changed()
+            self._notify_waiters()
 
     def end(self, outcome: AcknowledgeOutcome) -> None:
         """Stops this share partition: no more records are returned or acknowledged."""
@@ -332,15 +332,15 @@ class SharePartitionRunner:
             waiter.changed()
 
 
-def _is_away(error: BaseException) -> bool:
-    return isinstance(error, CoordinatorError) and error.code in COORDINATOR_AWAY
+def _is_unavailable(error: BaseException) -> bool:
+    return isinstance(error, CoordinatorError) and error.code in COORDINATOR_UNAVAILABLE
 
 
 def _outcome_of(error: BaseException) -> AcknowledgeOutcome:
     """The outcome that a member gets for a coordinator error."""
     if not isinstance(error, CoordinatorError):
         return AcknowledgeOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if error.code in COORDINATOR_AWAY:
+    if error.code in COORDINATOR_UNAVAILABLE:
         return AcknowledgeOutcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or None)
     if error.code in _FENCED:
         return AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message or None)

@@ -41,7 +41,7 @@ P_co = TypeVar("P_co", covariant=True)
 REQUEST_TIMEOUT_S: Final = 10.0
 
 
-class _Result(Protocol):
+class _PartitionResult(Protocol):
     """The fields that every partition result has."""
 
     @property
@@ -51,10 +51,10 @@ class _Result(Protocol):
     def error_message(self) -> str | None: ...
 
 
-P = TypeVar("P", bound=_Result)
+P = TypeVar("P", bound=_PartitionResult)
 
 
-class _Topic(Protocol[P_co]):
+class _TopicResult(Protocol[P_co]):
     @property
     def partitions(self) -> Sequence[P_co]: ...
 
@@ -62,7 +62,7 @@ class _Topic(Protocol[P_co]):
 class ShareStateCoordinator(Protocol):
     """Stores the state of share partitions by key."""
 
-    def elsewhere(self, key: str) -> int | None: ...
+    def remote_leader_of(self, key: str) -> int | None: ...
 
     def run(
         self, key: str, decide: Callable[[ShareStateShard, int], CoordinatorResult[R]]
@@ -105,8 +105,10 @@ class ShareStatePersister:
             request = initializing.InitializeShareGroupStateRequest(
                 group_id=key.group_id, topics=[topic]
             )
-            answer = await self._ask(host, request, initializing.InitializeShareGroupStateResponse)
-            _only(answer.results)
+            answer = await self._send_request(
+                host, request, initializing.InitializeShareGroupStateResponse
+            )
+            _only_partition(answer.results)
             return True
 
         return self._run(
@@ -122,8 +124,8 @@ class ShareStatePersister:
             )
             topic = reading.ReadStateData(topic_id=key.topic_id, partitions=[data])
             request = reading.ReadShareGroupStateRequest(group_id=key.group_id, topics=[topic])
-            answer = await self._ask(host, request, reading.ReadShareGroupStateResponse)
-            state = _only(answer.results)
+            answer = await self._send_request(host, request, reading.ReadShareGroupStateResponse)
+            state = _only_partition(answer.results)
             batches = tuple(
                 StateBatch(
                     batch.first_offset,
@@ -145,7 +147,7 @@ class ShareStatePersister:
     ) -> bool | asyncio.Future[bool]:
         """The result immediately if it is available; `refuse` converts errors to results."""
         coordinator = self._host.share_state
-        host = coordinator.elsewhere(key.coordinator_key)
+        host = coordinator.remote_leader_of(key.coordinator_key)
         if host is None:
             return coordinator.answer(
                 key.coordinator_key, lambda shard, now_ms: shard.write(key, change, now_ms), refuse
@@ -178,8 +180,8 @@ class ShareStatePersister:
         topic = writing.WriteStateData(topic_id=key.topic_id, partitions=[data])
         request = writing.WriteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
         try:
-            answer = await self._ask(host, request, writing.WriteShareGroupStateResponse)
-            _only(answer.results)
+            answer = await self._send_request(host, request, writing.WriteShareGroupStateResponse)
+            _only_partition(answer.results)
         except CoordinatorError as error:
             return refuse(error)
         return True
@@ -189,8 +191,8 @@ class ShareStatePersister:
             data = deleting.DeleteShareGroupStatePartitionData(partition=key.partition)
             topic = deleting.DeleteStateData(topic_id=key.topic_id, partitions=[data])
             request = deleting.DeleteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
-            answer = await self._ask(host, request, deleting.DeleteShareGroupStateResponse)
-            _only(answer.results)
+            answer = await self._send_request(host, request, deleting.DeleteShareGroupStateResponse)
+            _only_partition(answer.results)
             return True
 
         return self._run(key, lambda shard, _: shard.delete(key), remotely)
@@ -204,8 +206,10 @@ class ShareStatePersister:
             request = summarizing.ReadShareGroupStateSummaryRequest(
                 group_id=key.group_id, topics=[topic]
             )
-            answer = await self._ask(host, request, summarizing.ReadShareGroupStateSummaryResponse)
-            state = _only(answer.results)
+            answer = await self._send_request(
+                host, request, summarizing.ReadShareGroupStateSummaryResponse
+            )
+            state = _only_partition(answer.results)
             return StateSummary(
                 state.state_epoch,
                 state.leader_epoch,
@@ -224,12 +228,12 @@ class ShareStatePersister:
         remotely: Callable[[int], Coroutine[object, object, R]],
     ) -> asyncio.Future[R]:
         coordinator = self._host.share_state
-        host = coordinator.elsewhere(key.coordinator_key)
+        host = coordinator.remote_leader_of(key.coordinator_key)
         if host is None:
             return coordinator.run(key.coordinator_key, here)
         return self._host.loop.create_task(remotely(host))
 
-    async def _ask(self, host: int, request: Struct, answer: type[A]) -> A:
+    async def _send_request(self, host: int, request: Struct, answer: type[A]) -> A:
         peers = self._host.peers
         assert peers is not None  # another broker leads the shard's partition
         try:
@@ -238,7 +242,7 @@ class ShareStatePersister:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
 
 
-def _only(results: Sequence[_Topic[P]]) -> P:
+def _only_partition(results: Sequence[_TopicResult[P]]) -> P:
     """The result of the only partition in the response; raises its error."""
     partitions = [one for topic in results for one in topic.partitions]
     if not partitions:

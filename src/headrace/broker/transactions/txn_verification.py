@@ -63,7 +63,7 @@ _TRY_AGAIN: Final = frozenset(
 class TransactionCoordinator(Protocol):
     """Keeps the transactions: which producer has one open, and in which partitions."""
 
-    def elsewhere(self, key: str) -> int | None: ...
+    def remote_leader_of(self, key: str) -> int | None: ...
 
     def answer(
         self,
@@ -190,7 +190,7 @@ def _admit_now(
     *,
     adds: bool,
 ) -> ErrorCode | asyncio.Future[ErrorCode]:
-    host = broker.transactions.elsewhere(transactional_id)
+    host = broker.transactions.remote_leader_of(transactional_id)
     if host is not None:
         return broker.loop.create_task(
             _ask_coordinator(broker, host, transactional_id, producer, wanted, verify_only=not adds)

@@ -164,7 +164,7 @@ async def _serve_until_stopped(
     notify_systemd("READY=1")
     keep_freed_memory()
     collect_rarely()
-    await broker.until(asyncio.create_task(stop_requested.wait()))
+    await broker.wait_until_ended(asyncio.create_task(stop_requested.wait()))
     notify_systemd("STOPPING=1")
     if broker.ended.done():  # the broker has logged the reason
         # A normal exit would wait for threads that are blocked on the disk.

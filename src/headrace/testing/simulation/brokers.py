@@ -56,10 +56,10 @@ class BrokerProcess:
 
     async def _main(self, incarnation: Incarnation) -> None:
         self._stop = stop = asyncio.Event()
-        broker = Broker(BrokerSettings.parse(self._named), world=incarnation.world)
+        broker = Broker(BrokerSettings.parse(self._named), environment=incarnation.world)
         await broker.start()
         incarnation.thing = broker
-        await broker.until(asyncio.create_task(stop.wait()))
+        await broker.wait_until_ended(asyncio.create_task(stop.wait()))
         if not broker.ended.done():
             await broker.stop()
         if broker.ended.done():

@@ -48,8 +48,8 @@ def auditing() -> Iterator[FetchAudit]:
     witness = FetchAudit()
     with ExitStack() as stack:
         for target, name, make in (
-            (FollowerFetchSession, "_count", _counting),
-            (FollowerFetchSession, "_read", _reading),
+            (FollowerFetchSession, "_count_position", _counting),
+            (FollowerFetchSession, "_read_position", _reading),
             (fetch_reader, "_read", _consuming),
         ):
             observer = make(witness, getattr(target, name))
@@ -63,7 +63,7 @@ def _counting(witness: FetchAudit, original: Any) -> Callable[..., Any]:
     ) -> Any:
         leader = original(session, table, position, now)
         if leader is not None:
-            witness.served(leader, position.where.current_epoch, f"follower {session.replica_id}")
+            witness.served(leader, position.fetch.current_epoch, f"follower {session.replica_id}")
         return leader
 
     return count
@@ -79,7 +79,7 @@ def _reading(witness: FetchAudit, original: Any) -> Callable[..., Any]:
     ) -> Any:
         data = original(session, position, leader, *args, **kw)
         if data is not None and not data.error_code:
-            witness.served(leader, position.where.current_epoch, f"follower {session.replica_id}")
+            witness.served(leader, position.fetch.current_epoch, f"follower {session.replica_id}")
         return data
 
     return read

@@ -18,9 +18,6 @@ from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
 from headrace.broker.replication.follower_fetch_session import FollowerFetchSession
 from headrace.broker.replication.replica_fetcher import ReplicaFetcher
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
-from headrace.cluster.image import MetadataImage
-from headrace.cluster.image_diff import records_between
-from headrace.cluster.record_format import decode
 from headrace.controller import broker_fencing, isr_changes
 from headrace.controller.partition_change import PartitionChange
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
@@ -120,13 +117,15 @@ def _count_what_was_sent(original: Any) -> object:
     return read
 
 
-def _take_late_answers(original: Any) -> object:
+def _append_late_responses(original: Any) -> object:
     """Responses to an earlier fetch are used although the position has changed since."""
 
-    def take_slice(self: ReplicaFetcher, line: Any, _number: int, parts: Any, first: int) -> None:
-        original(self, line, self._session.number, parts, first)
+    def append_slices(
+        self: ReplicaFetcher, link: Any, _number: int, parts: Any, first: int
+    ) -> None:
+        original(self, link, self._session.number, parts, first)
 
-    return take_slice
+    return append_slices
 
 
 def _append_anywhere(original: Any) -> object:
@@ -257,18 +256,11 @@ def _trust_everyone(_original: Any) -> object:
 
 
 def _take_from_anyone(_original: Any) -> object:
-    def take(self: BrokerLifecycle, answer: Any) -> bool:
-        before = self._metadata.image
-        records = [decode(each) for each in answer.records]
-        if answer.is_snapshot:
-            image = MetadataImage().apply(records).at_version(answer.version)
-            records = list(records_between(before, image))
-        else:
-            image = before.apply(records).at_version(answer.version)
-        self._metadata.advance(image, records)
+    def apply_metadata(self: BrokerLifecycle, answer: Any) -> bool:
+        self._advance_metadata(answer)
         return True
 
-    return take
+    return apply_metadata
 
 
 def _listen_on(original: Any) -> object:
@@ -321,12 +313,12 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "count-sent": Planted(
         "A leader counts sent records as received",
-        _replace(FollowerFetchSession, "_read", _count_what_was_sent),
+        _replace(FollowerFetchSession, "_read_position", _count_what_was_sent),
     ),
     "stale-session": Planted(
         "A follower uses late responses of its fetch session, whatever its log end",
         _all(
-            _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
+            _replace(ReplicaFetcher, "_append_slices", _append_late_responses),
             _replace(append_validation, "_validate_replicated", _append_anywhere),
         ),
     ),

@@ -363,11 +363,11 @@ def test_a_load_that_failed_for_lack_of_resources_is_retried(
             return read(log, *args, **options)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Log, "read", refuse_once)
-        monkeypatch.setattr(coordinator, "LOAD_AGAIN_S", 0.01)
+        monkeypatch.setattr(coordinator, "RETRY_LOAD_S", 0.01)
         async with started(tmp_path) as node:
             node.counters.load()
-            seats = node.counters._seats
-            await until(lambda: partition_for("a", PARTITIONS) in seats)
+            runners = node.counters._runners
+            await until(lambda: partition_for("a", PARTITIONS) in runners)
             assert refused
             assert await node.value("a") == 1
 
@@ -396,11 +396,11 @@ def test_a_timer_that_failed_its_shard_is_dropped_with_it(tmp_path: Path) -> Non
         async with started(tmp_path, poison=poison) as node:
             await node.counters.ensure_topic()
             await node.counters.run("tick", lambda shard, _: shard.later("tick", 1))
-            (seat,) = node.counters._seats.values()
-            await until(lambda: seat.leader.log.log_end_offset == 1)
+            (runner,) = node.counters._runners.values()
+            await until(lambda: runner.leader.log.log_end_offset == 1)
             poison.clear()
             assert await node.value("tick") == 1
-            assert len(seat._timers) == 0
+            assert len(runner._timers) == 0
 
     run(scenario)
 
@@ -530,7 +530,7 @@ def test_shards_load_after_a_start_without_a_request(tmp_path: Path) -> None:
             await node.counters.ensure_topic()
             await node.add("a")
         async with started(tmp_path) as node:
-            await until(lambda: bool(node.counters._seats))
+            await until(lambda: bool(node.counters._runners))
             assert await node.value("a") == 1
 
     run(scenario)
@@ -551,7 +551,7 @@ def test_a_loading_shard_is_reported_and_the_loop_serves_other_requests(tmp_path
             with pytest.raises(CoordinatorError) as caught:
                 node.counters.read_all(lambda shard, _: len(shard.counters))
             assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            turns = await until(lambda: bool(node.counters._seats))
+            turns = await until(lambda: bool(node.counters._runners))
             assert turns >= count // RECORDS_PER_SLICE
             assert node.counters.read_all(lambda shard, _: len(shard.counters)) == [count]
 

@@ -14,15 +14,15 @@ from headrace.replication.sole_leader import SoleLeader
 class Answer:
     """A client that retries as soon as it gets its answer."""
 
-    def __init__(self, seat: "ShardRunner[Any]") -> None:
-        self._seat = seat
+    def __init__(self, runner: "ShardRunner[Any]") -> None:
+        self._runner = runner
         self.answers: list[object] = []
 
     def complete(self, answer: object) -> None:
         self.answers.append(answer)
-        late = cast("Any", Answer(self._seat))
-        turn = cast("Any", SimpleNamespace(answer=None))
-        self._seat._uncommitted.append(_Uncommitted(9, turn, late, float("inf")))
+        late = cast("Any", Answer(self._runner))
+        result = cast("Any", SimpleNamespace(answer=None))
+        self._runner._uncommitted.append(_Uncommitted(9, result, late, float("inf")))
 
 
 def test_every_late_commit_fails_even_if_its_client_retries_at_once() -> None:
@@ -38,14 +38,14 @@ def test_every_late_commit_fails_even_if_its_client_retries_at_once() -> None:
             commit_timeout_s=1.0,
         )
         leader = SimpleNamespace(topic="t", index=0)
-        seat: ShardRunner[Any] = ShardRunner(
+        runner: ShardRunner[Any] = ShardRunner(
             cast("Any", None), cast("SoleLeader", leader), cast("ShardRunnerOwner", owner)
         )
-        waiting = [Answer(seat), Answer(seat)]
+        waiting = [Answer(runner), Answer(runner)]
         for each in waiting:
-            turn = cast("Any", SimpleNamespace(answer=None))
-            seat._uncommitted.append(_Uncommitted(5, turn, cast("Any", each), 0.0))
-        seat._fail_late_commits()
+            result = cast("Any", SimpleNamespace(answer=None))
+            runner._uncommitted.append(_Uncommitted(5, result, cast("Any", each), 0.0))
+        runner._fail_late_commits()
         assert [len(each.answers) for each in waiting] == [1, 1]
         timers.close()
 

@@ -54,7 +54,7 @@ class TroubledStore(EmbeddedStore):
     ) -> Mapping[int, Registration]:
         if self.looks_fail:
             self.looks_fail -= 1
-            raise RuntimeError("a look that fails")
+            raise RuntimeError("a recheck_registrations that fails")
         return await super().registered(changed)
 
 
@@ -165,8 +165,8 @@ def test_a_controller_that_cannot_read_the_registrations_resigns(
         async with started(store) as membership:
             first = await elected_controller(membership, instead_of=None)
             store.looks_fail = 1
-            first.look()
-            await first.until_over()
+            first.recheck_registrations()
+            await first.until_term_ends()
             await elected_controller(membership, instead_of=first)
 
     asyncio.run(test())

@@ -42,9 +42,9 @@ def test_the_next_block_is_requested_before_the_last_one_is_used_up() -> None:
     async def test() -> None:
         controller = Controller()
         ids = ids_of(controller)
-        taken = [await ids.next()]
+        taken = [await ids.wait_for_next_id()]
         while len(taken) < 3 * BLOCK:
-            taken.append(ids.take())  # it never has to wait
+            taken.append(ids.next_id())  # it never has to wait
             if len(taken) % SPARE_BELOW == 0:
                 await settle()
         assert taken == list(range(3 * BLOCK))
@@ -59,11 +59,11 @@ def test_ids_come_from_the_local_block_and_without_one_the_request_fails() -> No
         ids.prepare()
         await settle()
         controller.reachable = False
-        assert [ids.take() for _ in range(BLOCK)] == list(range(BLOCK))
+        assert [ids.next_id() for _ in range(BLOCK)] == list(range(BLOCK))
         with pytest.raises(CoordinatorError) as refused:
-            await ids.next()
+            await ids.wait_for_next_id()
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         controller.reachable = True
-        assert await ids.next() == BLOCK
+        assert await ids.wait_for_next_id() == BLOCK
 
     asyncio.run(test())

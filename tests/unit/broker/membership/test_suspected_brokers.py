@@ -8,10 +8,10 @@ from support.brokers.virtual_loop import run_virtually
 
 
 def answer(crashed: bool) -> Callable[[], Awaitable[bool]]:
-    async def look() -> bool:
+    async def check() -> bool:
         return crashed
 
-    return look
+    return check
 
 
 def test_a_live_broker_is_cleared_immediately() -> None:
@@ -19,7 +19,7 @@ def test_a_live_broker_is_cleared_immediately() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=False))
         assert suspicions.any_of([1, 2])
-        await suspicions.change()
+        await suspicions.until_cleared()
         assert not suspicions
 
     run_virtually(test())
@@ -29,7 +29,7 @@ def test_a_crashed_broker_stays_suspected_until_it_is_cleared() -> None:
     async def test() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=True))
-        change = asyncio.ensure_future(suspicions.change())
+        change = asyncio.ensure_future(suspicions.until_cleared())
         await asyncio.sleep(MAX_SUSPICION_S / 2)
         assert suspicions.any_of([2])
         suspicions.clear(2)
@@ -44,7 +44,7 @@ def test_a_wait_never_exceeds_the_bound() -> None:
         suspicions = SuspectedBrokers()
         suspicions.suspect(2, answer(crashed=True))
         began = asyncio.get_running_loop().time()
-        await suspicions.change()
+        await suspicions.until_cleared()
         waited = asyncio.get_running_loop().time() - began
         assert MAX_SUSPICION_S / 2 < waited < 2 * MAX_SUSPICION_S
         assert not suspicions

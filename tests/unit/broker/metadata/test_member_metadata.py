@@ -22,7 +22,7 @@ class EndingController:
         self._metadata.active_controller = None
         return Decided(("done",), VERSION)
 
-    async def spread(self, version: int) -> None:
+    async def until_propagated(self, version: int) -> None:
         self.told.append(version)
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
-from headrace.broker.network.connection_state import ConnectionState, IllegalTransition
+from headrace.broker.network.connection_state import ConnectionState, IllegalConnectionTransition
 from headrace.protocol.errors import ProtocolError
 
 TIMEOUT_S = 5.0
@@ -315,7 +315,7 @@ def test_a_response_without_a_pending_request_is_rejected() -> None:
         async with connected(owner) as (_, writer):
             writer.write(framed(b"A"))
             await owner.until_started(b"A")
-            with pytest.raises(IllegalTransition, match="the blocking request ended"):
+            with pytest.raises(IllegalConnectionTransition, match="the blocking request ended"):
                 owner.connection.complete_fast_path(b"done")
 
     asyncio.run(scenario())

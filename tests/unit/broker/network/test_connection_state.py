@@ -7,7 +7,7 @@ from headrace.broker.network.connection_state import (
     TRANSITIONS,
     ConnectionEvent,
     ConnectionState,
-    IllegalTransition,
+    IllegalConnectionTransition,
 )
 
 S, E = ConnectionState, ConnectionEvent
@@ -64,5 +64,5 @@ def test_a_connection_lingers_only_when_no_request_blocks_it() -> None:
 def test_an_invalid_transition_names_its_event_and_state(
     state: ConnectionState, event: ConnectionEvent, reason: str
 ) -> None:
-    with pytest.raises(IllegalTransition, match=reason):
+    with pytest.raises(IllegalConnectionTransition, match=reason):
         after(state, event)

@@ -1,7 +1,7 @@
 """A lagging follower receives its missing records slice by slice and delays no other follower."""
 
 from headrace.broker.replication.follower_fetch_session import CATCH_UP_BYTES
-from headrace.broker.replication.replication_slices import BATCH_COST, TURN_COST
+from headrace.broker.replication.replication_slices import BATCH_COST, SLICE_COST
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import headers
 from support.brokers.follower_session import FOLLOWER, LIFE, ME, RATE, Led, append
@@ -18,36 +18,36 @@ def behind(partitions: int = 2, batches: int = 8) -> Led:
     for leader in led.leaders:
         for _ in range(batches):
             append(leader, [LARGE])
-    led.ask(*((index, 0) for index in range(partitions)))
+    led.fetch(*((index, 0) for index in range(partitions)))
     return led
 
 
 def test_one_slice_is_sent_at_a_time_and_the_next_waits() -> None:
     led = behind()
-    assert led.is_due
-    (told,) = led.answer().values()
-    assert 0 < len(told.records or b"") <= CATCH_UP_BYTES
-    assert not led.is_due
+    assert led.is_ready
+    (sent,) = led.answer().values()
+    assert 0 < len(sent.records or b"") <= CATCH_UP_BYTES
+    assert not led.is_ready
     assert not led.answer()
-    wait_s = led.session.held_s(led.now)
+    wait_s = led.session.catch_up_wait_s(led.now)
     assert wait_s is not None
-    assert wait_s > len(told.records or b"") / RATE
+    assert wait_s > len(sent.records or b"") / RATE
     led.now += wait_s
-    assert led.is_due
-    assert list(led.answer()) == [1 - told.partition_index]  # in turn
+    assert led.is_ready
+    assert list(led.answer()) == [1 - sent.partition_index]  # in turn
 
 
 def test_lagging_partitions_are_served_in_rotation() -> None:
     led = behind(partitions=3)
     taken = [0, 0, 0]
     for _ in range(6):
-        (told,) = led.answer().values()
-        index = told.partition_index
+        (sent,) = led.answer().values()
+        index = sent.partition_index
         taken[index] += 1
-        wait_s = led.session.held_s(led.now)
+        wait_s = led.session.catch_up_wait_s(led.now)
         assert wait_s is not None
         led.now += wait_s
-        led.ask((index, 2 * taken[index]))
+        led.fetch((index, 2 * taken[index]))
     assert taken == [2, 2, 2]
 
 
@@ -55,39 +55,39 @@ def test_a_batch_larger_than_a_slice_is_sent_alone() -> None:
     led = behind(partitions=1, batches=0)
     append(led.leaders[0], [LARGE * 9])
     append(led.leaders[0])
-    (told,) = led.answer().values()
-    assert len(told.records or b"") > 9 * len(LARGE)
-    led.ask((0, 1))
-    assert not led.is_due
+    (sent,) = led.answer().values()
+    assert len(sent.records or b"") > 9 * len(LARGE)
+    led.fetch((0, 1))
+    assert not led.is_ready
 
 
 def test_a_slice_has_a_limited_number_of_batches() -> None:
     led = behind(partitions=1, batches=0)
     for _ in range(300):
         append(led.leaders[0], [b"x"])
-    told = led.answer()[0].records or b""
-    assert 64 < len(list(headers(told))) < TURN_COST // BATCH_COST
+    sent = led.answer()[0].records or b""
+    assert 64 < len(list(headers(sent))) < SLICE_COST // BATCH_COST
 
 
 def test_in_sync_partitions_do_not_wait_for_those_that_lag() -> None:
     led = behind(partitions=1)
     in_sync = led.lead(1)
     led.answer()
-    led.ask((1, 0))
+    led.fetch((1, 0))
     assert set(led.answer()) == {1}  # its watermark
     append(in_sync)
-    assert led.is_due
+    assert led.is_ready
     assert set(led.answer()) == {1}
 
 
 def test_new_appends_shorten_the_wait() -> None:
     led = behind(partitions=1)
-    (told,) = led.answer().values()
-    led.ask((0, len(told.records or b"") // len(LARGE)))
-    assert not led.is_due
-    before_s = led.session.held_s(led.now)
+    (sent,) = led.answer().values()
+    led.fetch((0, len(sent.records or b"") // len(LARGE)))
+    assert not led.is_ready
+    before_s = led.session.catch_up_wait_s(led.now)
     append(led.leaders[0], [LARGE])
-    after_s = led.session.held_s(led.now)
+    after_s = led.session.catch_up_wait_s(led.now)
     assert before_s is not None
     assert after_s is not None
     assert before_s - after_s >= 2 * len(LARGE) / RATE
@@ -98,24 +98,24 @@ def test_a_follower_about_to_join_the_isr_is_not_delayed() -> None:
     leader = led.lead(0, isr=(ME, OTHER))
     for _ in range(8):
         append(leader, [LARGE])  # the other one in sync does not have them: nothing is committed
-    led.ask((0, 0))
+    led.fetch((0, 0))
     led.answer()
-    led.ask((0, 0))
-    assert not led.is_due
+    led.fetch((0, 0))
+    assert not led.is_ready
     leader.propose_joining({FOLLOWER}, LIVE)
     assert leader.awaits(FOLLOWER)
-    assert led.is_due
-    told = led.answer()[0].records
-    assert told is not None
-    assert len(told) > CATCH_UP_BYTES
+    assert led.is_ready
+    sent = led.answer()[0].records
+    assert sent is not None
+    assert len(sent) > CATCH_UP_BYTES
 
 
 def test_a_delayed_partition_still_reports_that_its_leader_is_gone() -> None:
     led = behind()
-    (told,) = led.answer().values()
-    assert not led.is_due
-    held = 1 - told.partition_index
-    led.table.by_name["t"].put(held, None)
-    led.leaders[held].close()
-    assert led.is_due
-    assert led.answer()[held].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    (sent,) = led.answer().values()
+    assert not led.is_ready
+    deferred = 1 - sent.partition_index
+    led.table.by_name["t"].put(deferred, None)
+    led.leaders[deferred].close()
+    assert led.is_ready
+    assert led.answer()[deferred].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

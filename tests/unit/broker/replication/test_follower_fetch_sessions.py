@@ -5,11 +5,8 @@ from random import Random
 
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import (
-    Fetched,
-    FollowerFetchSession,
-    FollowerFetchSessions,
-)
+from headrace.broker.replication.follower_fetch_session import FetchPosition, FollowerFetchSession
+from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
@@ -51,9 +48,9 @@ def test_a_follower_is_active_for_the_partitions_of_its_session() -> None:
     sessions = FollowerFetchSessions(Random(1), Unthrottled(), partial(CatchUpThrottle, 1 << 20))
     session = sessions.begin(2, 10, session_id=0, epoch=0)
     assert isinstance(session, FollowerFetchSession)
-    session.ask(table, [Fetched(TOPIC_ID, 0, 0, -1, 0, 0, 1)], now=100.0)
-    assert sessions.is_heard(2, 10, (TOPIC_ID, 0), since=99.0)
-    assert not sessions.is_heard(2, 10, (TOPIC_ID, 0), since=101.0)
-    assert not sessions.is_heard(2, 11, (TOPIC_ID, 0), since=99.0)
-    assert not sessions.is_heard(2, 10, (TOPIC_ID, 1), since=99.0)
-    assert not sessions.is_heard(3, 10, (TOPIC_ID, 0), since=99.0)
+    session.apply_positions(table, [FetchPosition(TOPIC_ID, 0, 0, -1, 0, 0, 1)], now=100.0)
+    assert sessions.has_fetched_since(2, 10, (TOPIC_ID, 0), since=99.0)
+    assert not sessions.has_fetched_since(2, 10, (TOPIC_ID, 0), since=101.0)
+    assert not sessions.has_fetched_since(2, 11, (TOPIC_ID, 0), since=99.0)
+    assert not sessions.has_fetched_since(2, 10, (TOPIC_ID, 1), since=99.0)
+    assert not sessions.has_fetched_since(3, 10, (TOPIC_ID, 0), since=99.0)

@@ -23,7 +23,7 @@ def fetch(session: ReplicaFetchSession) -> tuple[list[Key], list[Key]]:
         state.in_session = True
     session.due.clear()
     forgotten = [(each.topic_id, each.partitions[0]) for each in session.forgotten()]
-    session.told()
+    session.changes_sent()
     return named, forgotten
 
 
@@ -76,7 +76,7 @@ def test_another_follower_replaces_the_previous_one() -> None:
     fetch(session)
     dropped = session.states[keys(0)[0]]
     session.add(after)
-    assert dropped.gone
+    assert dropped.removed
     assert not session.remove(before)
     session.drop(dropped)  # which comes late
     assert [each.follower for each in session.states.values()] == [after]
@@ -101,14 +101,14 @@ def test_a_removal_is_complete_when_its_fetch_is_answered() -> None:
     session = copying(follower)
     fetch(session)
     waiting = session.number
-    assert session.part_from(follower)
+    assert session.remove_and_confirm(follower)
     fetch(session)
     telling = session.number
     session.answered(waiting, 5)
-    assert not session.has_parted_from(keys(0)[0])
+    assert not session.is_removal_confirmed(keys(0)[0])
     assert session.is_needed
     session.answered(telling, 5)
-    assert session.has_parted_from(keys(0)[0])
+    assert session.is_removal_confirmed(keys(0)[0])
 
 
 def test_a_removal_outlives_the_session() -> None:
@@ -116,19 +116,19 @@ def test_a_removal_outlives_the_session() -> None:
     follower = a_follower()
     session = copying(follower)
     fetch(session)
-    session.part_from(follower)
+    session.remove_and_confirm(follower)
     session.begin()
-    assert not session.has_parted_from(keys(0)[0])
+    assert not session.is_removal_confirmed(keys(0)[0])
     fetch(session)
     session.answered(session.number, 6)
-    assert session.has_parted_from(keys(0)[0])
+    assert session.is_removal_confirmed(keys(0)[0])
 
 
 def test_a_partition_unknown_to_the_leader_needs_no_removal() -> None:
     follower = a_follower()
     session = copying(follower)
-    session.part_from(follower)
-    assert session.has_parted_from(keys(0)[0])
+    session.remove_and_confirm(follower)
+    assert session.is_removal_confirmed(keys(0)[0])
 
 
 def test_a_new_leader_ends_the_wait_for_a_removal() -> None:
@@ -136,6 +136,6 @@ def test_a_new_leader_ends_the_wait_for_a_removal() -> None:
     follower = a_follower()
     session = copying(follower)
     fetch(session)
-    session.part_from(follower)
+    session.remove_and_confirm(follower)
     assert not session.remove(follower)
-    assert session.has_parted_from(keys(0)[0])
+    assert session.is_removal_confirmed(keys(0)[0])

@@ -12,9 +12,9 @@ from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.replication.fetch_backoff import FIRST_BACKOFF_S
 from headrace.broker.replication.replica_fetcher import (
     FETCH_VERSION,
-    FetchRules,
     LeaderLink,
     ReplicaFetcher,
+    ReplicaFetchSettings,
 )
 from headrace.broker.runtime.timers import Timers
 from headrace.client.errors import ClientError
@@ -34,7 +34,7 @@ from headrace.records.record import Record, build_batch
 from headrace.replication.follower import Follower, Position
 from headrace.storage.errors import DiskFull
 
-RULES = FetchRules(
+RULES = ReplicaFetchSettings(
     fetch_max_bytes=1 << 20,
     response_max_bytes=1 << 20,
     fetch_min_bytes=1,
@@ -135,7 +135,7 @@ def run(
     asyncio.run(main())
 
 
-async def turns(count: int = 10) -> None:
+async def loop_iterations(count: int = 10) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -145,21 +145,21 @@ def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another()
     # nothing would be copied from that leader.
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         fetcher.add(a_follower(0))
-        await turns()
+        await loop_iterations()
         leader.answer(0, FetchResponse(session_id=5, responses=[]))
-        await turns()
+        await loop_iterations()
         fetcher.add(a_follower(1))
-        await turns()
+        await loop_iterations()
         assert [asked.session_id for asked, _ in leader.asked] == [0, 5, 5]
         lost = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
         leader.answer(1, lost)
-        await turns()
+        await loop_iterations()
         leader.answer(2, lost)
-        await turns()
+        await loop_iterations()
         assert len(leader.asked) == 4
-        again = leader.asked[3][0]
-        assert (again.session_id, again.session_epoch) == (0, 0)
-        assert {each.partition for topic in again.topics for each in topic.partitions} == {0, 1}
+        retry = leader.asked[3][0]
+        assert (retry.session_id, retry.session_epoch) == (0, 0)
+        assert {each.partition for topic in retry.topics for each in topic.partitions} == {0, 1}
 
     run(story)
 
@@ -169,21 +169,21 @@ def test_a_dead_leader_is_not_contacted_after_its_last_partition_moves() -> None
         moved, stays = a_follower(0), a_follower(1)
         fetcher.add(moved)
         fetcher.add(stays)
-        await turns()
+        await loop_iterations()
         leader.answer(0, FetchResponse(session_id=5, responses=[]))
-        await turns()
+        await loop_iterations()
         leader.is_dead, leader.is_open = True, False
         leader.asked[1][1].set_exception(ClientError("connection reset"))
-        await turns()
+        await loop_iterations()
         fetcher.remove(moved)
-        await turns()
+        await loop_iterations()
         assert leader.connections == 2  # `stays` may still be led there
         fetcher.remove(stays)
-        await turns()
+        await loop_iterations()
         assert leader.connections == 2
         leader.is_dead, leader.is_open = False, True
         fetcher.add(moved)  # the broker is back, and leads again
-        await turns()
+        await loop_iterations()
         assert leader.connections == 3
         assert leader.asked[2][0].forgotten_topics_data == []
 
@@ -195,19 +195,19 @@ class TakingFollower:
 
     def __init__(self, failing: int | None = None) -> None:
         self.taken: list[tuple[int, int]] = []  # (loop iteration, bytes)
-        self.turn = 0
+        self.slice_ = 0
         self._failing = failing
 
     def take(self, records: memoryview, *_told: int) -> None:
         if len(self.taken) == self._failing:
             self._failing = None
             raise DiskFull("no room")
-        self.taken.append((self.turn, len(records)))
+        self.taken.append((self.slice_, len(records)))
 
 
 def a_taking_follower(noted: TakingFollower) -> Follower:
     follower = a_follower(0)
-    cast("Any", follower).take = noted.take
+    cast("Any", follower).append_fetched = noted.take
     cast("Any", follower).log.log_start_offset = 0
     return follower
 
@@ -215,9 +215,9 @@ def a_taking_follower(noted: TakingFollower) -> Follower:
 async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: TakingFollower) -> int:
     """Fetches a thousand batches in one response; returns their bytes."""
     fetcher.add(a_taking_follower(noted))
-    await turns()
+    await loop_iterations()
     leader.answer(0, FetchResponse(session_id=5, responses=[]))
-    await turns()
+    await loop_iterations()
     records = bytes(build_batch([Record(0, 0, None, b"x", ())])) * 1000
     data = FetchPartitionData(
         partition_index=0, high_watermark=0, log_start_offset=0, records=records
@@ -226,7 +226,7 @@ async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: Tak
     leader.answer(1, FetchResponse(session_id=5, responses=[topic]))
     for _ in range(20):
         await asyncio.sleep(0)
-        noted.turn += 1
+        noted.slice_ += 1
     return len(records)
 
 
@@ -260,13 +260,13 @@ class CutFollower:
         self.log.log_end_offset, self.log.log_start_offset = end, 0
         self._cut_ends = cut_ends
         cast("Any", self.follower).truncate_to = self._truncate_to
-        cast("Any", self.follower).take = self._take
+        cast("Any", self.follower).append_fetched = self._append_slice
 
     def _truncate_to(self, _epoch: int, _end_offset: int) -> int:
         self.log.log_end_offset = end = next(self._cut_ends)
         return end
 
-    def _take(self, records: memoryview, *_told: int) -> None:
+    def _append_slice(self, records: memoryview, *_told: int) -> None:
         if records:
             self.log.log_end_offset += 1
 
@@ -288,7 +288,7 @@ def names_it(leader: Leader, since: int) -> bool:
 async def is_named_at_once_after(leader: Leader, response: FetchResponse) -> bool:
     count = len(leader.asked)
     leader.answer(-1, response)
-    await turns()
+    await loop_iterations()
     return names_it(leader, count)
 
 
@@ -306,7 +306,7 @@ async def pause_after_s(leader: Leader, response: FetchResponse) -> float:
 async def named(fetcher: ReplicaFetcher, leader: Leader, follower: Follower) -> None:
     count = len(leader.asked)
     fetcher.add(follower)
-    await turns()
+    await loop_iterations()
     assert [len(asked.topics) for asked, _ in leader.asked[count:]] == [1]
 
 
@@ -356,7 +356,7 @@ def test_a_new_leader_epoch_ends_the_pauses_between_truncations() -> None:
         assert await is_named_at_once_after(leader, diverging())
         assert await pause_after_s(leader, diverging()) >= FIRST_BACKOFF_S
         leader.answer(2, FetchResponse(session_id=5, responses=[]))  # which waited for records
-        await turns()
+        await loop_iterations()
         swaying.log.log_end_offset = 9
         cast("Any", swaying.follower).epoch = 2
         await named(fetcher, leader, swaying.follower)

@@ -85,7 +85,7 @@ def test_a_failing_timer_does_not_stop_the_others(
         assert ran == [2]
 
     asyncio.run(scenario())
-    assert "a timer failed" in caplog.text
+    assert "unexpected error in the callback of a timer" in caplog.text
 
 
 def test_cancelled_timers_do_not_accumulate() -> None:
@@ -254,5 +254,23 @@ def test_a_callback_that_fails_does_not_stop_the_other_keys() -> None:
         await it.advance(1)
         await settle()
         assert it.expired == ["a", "b"]
+
+    asyncio.run(scenario())
+
+
+def test_a_sleep_ends_when_the_clock_has_moved_and_can_be_cancelled() -> None:
+    async def scenario() -> None:
+        clock = HandClock()
+        timers = Timers(asyncio.get_running_loop(), clock)
+        sleeping = asyncio.ensure_future(timers.sleep(2.0))
+        cancelled = asyncio.ensure_future(timers.sleep(2.0))
+        await settle()
+        cancelled.cancel()
+        clock.advance(1.9)
+        await settle()
+        assert not sleeping.done()
+        clock.advance(0.1)
+        await settle()
+        assert sleeping.done() and cancelled.cancelled()
 
     asyncio.run(scenario())

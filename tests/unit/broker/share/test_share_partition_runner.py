@@ -37,7 +37,7 @@ def test_an_error_after_the_stop_is_not_reported_as_lost() -> None:
 
 def end_while_it_loads(reading: "asyncio.Future[ReadState]") -> None:
     coordinator = create_autospec(ShareStateCoordinator, instance=True)
-    coordinator.elsewhere.return_value = None
+    coordinator.remote_leader_of.return_value = None
     coordinator.run.return_value = reading
     host = create_autospec(SharePartitionHost, instance=True, share_state=coordinator)
     live = SharePartitionRunner(host, KEY, create_autospec(SoleLeader, epoch=4), lambda _live: None)
