@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.broker.network.dispatch import Context, resolve_reply
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.request_context import RequestContext
-from headrace.coordinator.group.share.member import JOINING_EPOCH
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,

@@ -91,7 +91,7 @@ class PreparedRecords(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """The records in the encoding of `records.plain.plain_records`."""
+        """The records in the encoding of `records.plain_batch`."""
         ...
 
     def replay(self, first_offset: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import CancelTimer, SetTimer
@@ -19,6 +19,18 @@ class GroupType(StrEnum):
 CommitCheck = Callable[[str, bytes, int], None]
 """Whether a member may commit for one partition (topic name, topic id or zeros, partition): a
 consumer group lets a member that is an epoch behind commit what it still owns. Raises."""
+
+
+class CommittingMember(NamedTuple):
+    """The sender of an OffsetCommit or TxnOffsetCommit, as its request describes it."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    """The member epoch in a consumer group."""
+    transactional: bool
+    version: int
+    """The version of the request."""
 
 
 class Group(Protocol):
@@ -44,17 +56,9 @@ class Group(Protocol):
         """Whether it has no members."""
         ...
 
-    def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        version: int,
-    ) -> CommitCheck | None:
-        """Checks whether this member may commit; `generation` is its epoch in a consumer group. The
-        returned check, if any, must also be called for each partition."""
+    def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
+        """Checks whether the sender may commit. The returned check, if any, must also be called for
+        each partition."""
         ...
 
     def timers_after_commit(self, member_id: str) -> Sequence[SetTimer]:

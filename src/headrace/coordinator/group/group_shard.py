@@ -1,8 +1,8 @@
 """The groups of one partition of `__consumer_offsets`.
 
-A group belongs to the part of its kind, `classic`, `consumer` or `share`. `offsets` keeps committed
+Each kind of group has its manager: `classic`, `consumer`, `share`. `offsets` keeps committed
 offsets, `directory` lists and deletes groups of any kind. `groups` is the table of all groups:
-parts add and remove entries when they replay their records.
+managers add and remove entries when they replay their records.
 """
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable
@@ -31,7 +31,7 @@ from headrace.protocol.struct import Struct
 
 
 class GroupShard:
-    """Implements `coordinator.shard.Shard`."""
+    """Implements `Shard`."""
 
     def __init__(
         self,
@@ -50,14 +50,16 @@ class GroupShard:
         self.classic = ClassicGroups(self)
         self.consumer = ConsumerGroups(self)
         self.share = ShareGroups(self)
-        self._parts: dict[str, GroupManager] = {
+        self._managers: dict[str, GroupManager] = {
             "classic": self.classic,
             "consumer": self.consumer,
             "share": self.share,
             "offsets": self.offsets,
         }
         self._replays: dict[type[Struct], Replay] = {
-            key: replay for part in self._parts.values() for key, replay in part.replays.items()
+            key: replay
+            for manager in self._managers.values()
+            for key, replay in manager.replays.items()
         }
 
     @property
@@ -81,7 +83,7 @@ class GroupShard:
         self.offsets.state.end_transaction(producer, committed=committed)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        return _merged(part.loaded(now_ms) for part in self._parts.values())
+        return _merge(manager.loaded(now_ms) for manager in self._managers.values())
 
     @property
     def expirations(self) -> Container[Hashable]:
@@ -89,28 +91,30 @@ class GroupShard:
 
     def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         assert isinstance(key, tuple)
-        return self._parts[key[0]].timed_out(key, now_ms)
+        return self._managers[key[0]].timed_out(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
         """These topics were created, deleted, recreated or got more partitions."""
-        return _merged(part.metadata_changed(topics, now_ms) for part in self._parts.values())
+        return _merge(
+            manager.metadata_changed(topics, now_ms) for manager in self._managers.values()
+        )
 
     def unload(self, error: CoordinatorError) -> None:
-        for part in self._parts.values():
-            part.unload(error)
+        for manager in self._managers.values():
+            manager.unload(error)
 
 
-def _merged(turns: Iterable[CoordinatorResult[None]]) -> CoordinatorResult[None]:
+def _merge(results: Iterable[CoordinatorResult[None]]) -> CoordinatorResult[None]:
     """Merges results that have no response."""
-    every = list(turns)
-    undos = [turn.undo for turn in every if turn.undo is not None]
+    every = list(results)
+    undos = [result.undo for result in every if result.undo is not None]
 
     def undo(error: CoordinatorError) -> None:
-        for take_back in undos:
-            take_back(error)
+        for undo_one in undos:
+            undo_one(error)
 
     def joined(name: str) -> list[Any]:
-        return [item for turn in every for item in getattr(turn, name)]
+        return [item for result in every for item in getattr(result, name)]
 
     return CoordinatorResult(
         None,

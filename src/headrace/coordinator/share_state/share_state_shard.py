@@ -79,7 +79,7 @@ class StateChange(NamedTuple):
 
 
 class ShareStateShard:
-    """Implements `coordinator.shard.Shard`."""
+    """Implements `Shard`."""
 
     def __init__(
         self,

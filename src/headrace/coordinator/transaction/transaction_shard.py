@@ -49,7 +49,7 @@ _EXPIRABLE: Final = (
 
 
 class TransactionShard:
-    """Implements `coordinator.shard.Shard`.
+    """Implements `Shard`.
 
     `new_producer_id` returns an unused id, or raises CoordinatorError while there is none.
     `version` is the finalised level of the feature `transaction.version`.

@@ -21,12 +21,12 @@ from headrace.coordinator.group.classic.leave_group import ClassicLeaveGroup
 from headrace.coordinator.group.classic.member import protocols_of
 from headrace.coordinator.group.classic.rebalance import Rebalances
 from headrace.coordinator.group.classic.responses import refused_join
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.classic.sync_group import Syncs
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.group_manager import Replay
 from headrace.coordinator.group.records.classic import GroupMetadataKey, GroupMetadataValue
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -45,7 +45,7 @@ UNKNOWN_TIME: Final = -1
 
 
 class ClassicGroups:
-    """Implements `groups.part.Part`.
+    """Implements `GroupManager`.
 
     A request for a consumer group (KIP-848) that has members is passed to `shard.consumer`: its
     members may still use the classic protocol while the group migrates.
@@ -88,11 +88,11 @@ class ClassicGroups:
     def _join(
         self, group: ClassicGroup, context: RequestContext, request: JoinGroupRequest, now_ms: int
     ) -> CoordinatorResult[JoinGroupResponse]:
-        draft = ResultBuilder()
+        result = ResultBuilder()
         attempt = JoinContext(
-            group, context, request, draft, now_ms, protocols_of(request.protocols)
+            group, context, request, result, now_ms, protocols_of(request.protocols)
         )
-        return draft.turn(self._joins.join(attempt))
+        return result.build(self._joins.join(attempt))
 
     def _join_new_group(
         self,
@@ -104,16 +104,16 @@ class ClassicGroups:
         """The group exists from its first record on; `replaced` is an empty consumer group, which
         is deleted."""
         group = ClassicGroup(request.group_id, now_ms)
-        turn = self._join(group, context, request, now_ms)
+        joined = self._join(group, context, request, now_ms)
         if not group.members and not group.pending_joins:
-            return turn  # refused
+            return joined  # refused
         gone = [] if replaced is None else replaced.tombstones()
         timers = [] if replaced is None else replaced.timers()
         self.expect(group)
         return CoordinatorResult(
-            turn.answer,
+            joined.answer,
             changes=[*gone, new_group_record(group)],
-            timers=[*timers, *turn.timers],
+            timers=[*timers, *joined.timers],
             undo=lambda error: self.forget(group),
         )
 
@@ -124,8 +124,8 @@ class ClassicGroups:
         if group is None or group.is_empty:
             raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ClassicGroup):
-            draft = ResultBuilder()
-            return draft.turn(self._syncs.sync(group, request, draft, now_ms))
+            result = ResultBuilder()
+            return result.build(self._syncs.sync(group, request, result, now_ms))
         return self._shard.consumer.classic_sync(_consumer(group), context, request, now_ms)
 
     def heartbeat(
@@ -161,9 +161,9 @@ class ClassicGroups:
         self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
         """Removes members as if they had left."""
-        draft = ResultBuilder()
-        answers = self._departures.leave(group, members, draft, now_ms)
-        return draft.turn(LeaveGroupResponse(members=answers))
+        result = ResultBuilder()
+        answers = self._departures.leave(group, members, result, now_ms)
+        return result.build(LeaveGroupResponse(members=answers))
 
     # Groups that appear without a request
 
@@ -204,25 +204,25 @@ class ClassicGroups:
         """Every member gets a full session timeout. A group that exceeds the limit rebalances, so
         that its members can commit before some of them are refused."""
         self._loaded = True
-        draft = ResultBuilder()
+        result = ResultBuilder()
         for group in self._groups():
             for member in group.members.values():
-                self.rebalances.refresh_session(member, draft)
+                self.rebalances.refresh_session(member, result)
             if len(group.members) > self._shard.config(group.group_id).classic_max_size:
-                self.rebalances.prepare(group, draft, now_ms)
-        return draft.turn(None)
+                self.rebalances.prepare(group, result, now_ms)
+        return result.build(None)
 
     def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         _, what, group_id, *member = key
         group = self._shard.groups.get(group_id)
-        draft = ResultBuilder()
+        result = ResultBuilder()
         if not isinstance(group, ClassicGroup):
             pass
         elif what == "session":
-            self.rebalances.session_over(group, member[0], draft, now_ms)
+            self.rebalances.session_over(group, member[0], result, now_ms)
         else:
-            self.rebalances.phase_over(group, draft, now_ms)
-        return draft.turn(None)
+            self.rebalances.phase_over(group, result, now_ms)
+        return result.build(None)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
         """The leaders of classic groups watch the topics themselves."""

@@ -39,7 +39,7 @@ class Joins:
         group, request = attempt.group, attempt.request
         member_id = request.member_id
         if not self._has_room(group, member_id):
-            self._rebalances.drop(group, member_id, attempt.draft)
+            self._rebalances.drop(group, member_id, attempt.result)
             return refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.accepts(request.protocol_type, attempt.protocols):
             return refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
@@ -76,13 +76,13 @@ class Joins:
         if attempt.context.version < FIRST_VERSION_WITH_GIVEN_ID:
             return self._add(attempt, member_id)
         group.pending_joins.add(member_id)
-        attempt.draft.set_timer(
+        attempt.result.set_timer(
             session_timer(group.group_id, member_id), request.session_timeout_ms
         )
         return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
     def _add(self, attempt: JoinContext, member_id: str) -> JoinAnswer:
-        group, draft = attempt.group, attempt.draft
+        group, result = attempt.group, attempt.result
         member = attempt.member(member_id)
         deferred: Deferred[JoinGroupResponse] = Deferred()
         member.joining = deferred
@@ -90,8 +90,8 @@ class Joins:
         if group.initial_delay is not None:
             group.initial_delay.joined = True
         group.add(member)
-        draft.set_timer(member.session_timer, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalances.prepare_or_complete(group, draft, attempt.now_ms)
+        result.set_timer(member.session_timer, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalances.prepare_or_complete(group, result, attempt.now_ms)
         return deferred
 
     def _rejoin(self, attempt: JoinContext) -> JoinAnswer:
@@ -109,7 +109,7 @@ class Joins:
                 # topic has more partitions.
                 return joined(group, member)
         deferred = self._wait_again(attempt, member)
-        self._rebalances.prepare_or_complete(group, attempt.draft, attempt.now_ms)
+        self._rebalances.prepare_or_complete(group, attempt.result, attempt.now_ms)
         return deferred
 
     def _wait_again(
@@ -124,7 +124,7 @@ class Joins:
         member.session_timeout_ms = attempt.request.session_timeout_ms
         deferred: Deferred[JoinGroupResponse] = Deferred()
         earlier = group.set_joining(member, deferred)
-        attempt.draft.complete(
+        attempt.result.complete(
             earlier, refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
         )
         return deferred

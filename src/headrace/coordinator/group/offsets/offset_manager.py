@@ -1,4 +1,4 @@
-"""The part of the group coordinator for committed offsets."""
+"""The committed offsets of one shard: the entry point for requests, records and timers."""
 
 from collections.abc import Callable, Collection, Container, Hashable, Mapping
 from itertools import islice
@@ -12,7 +12,7 @@ from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.group_manager import Replay
 from headrace.coordinator.group.offsets import offset_expiration
-from headrace.coordinator.group.offsets.offset_commit import Committing
+from headrace.coordinator.group.offsets.offset_commit import OffsetCommitter
 from headrace.coordinator.group.offsets.offset_fetch import Fetching
 from headrace.coordinator.group.offsets.offset_state import OffsetState
 from headrace.protocol.errors import ErrorCode
@@ -50,13 +50,13 @@ class Offsets:
         self._image = image
         self._config = config
         self._to_clean: set[str] = set()
-        committing = Committing(groups, image, config)
+        committer = OffsetCommitter(groups, image, config)
         self.commit: Callable[
             [int, OffsetCommitRequest, int], CoordinatorResult[OffsetCommitResponse]
-        ] = committing.commit
+        ] = committer.commit
         self.commit_in_transaction: Callable[
             [int, TxnOffsetCommitRequest, int], CoordinatorResult[TxnOffsetCommitResponse]
-        ] = committing.commit_in_transaction
+        ] = committer.commit_in_transaction
 
     def fetch(
         self, version: int, request: OffsetFetchRequestGroup, *, stable: bool

@@ -10,11 +10,12 @@ from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CancelTimer, CoordinatorResult, SetTimer
 from headrace.coordinator.group.group_manager import Replay
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH, LEAVING_EPOCH
 from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
 from headrace.coordinator.group.share import group_records, start_offsets
 from headrace.coordinator.group.share.description import describe
 from headrace.coordinator.group.share.heartbeat import ShareHeartbeats
-from headrace.coordinator.group.share.member import JOINING_EPOCH, LEAVING_EPOCH, ShareMember
+from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.record_replay import replays
 from headrace.coordinator.group.share.share_group import ShareGroup
 from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ShareGroups:
-    """Implements `groups.part.Part`."""
+    """Implements `GroupManager`."""
 
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
@@ -64,8 +65,8 @@ class ShareGroups:
     def _removal(self, group: ShareGroup, member: ShareMember) -> list[RecordChange]:
         hash_ = metadata_hash(group.topics_after(member, None), self._shard.image())
         return [
-            *group_records.member_tombstones(group.group_id, member.member_id),
-            group_records.epoch_record(group.group_id, group.epoch + 1, hash_),
+            *group.records.member_tombstones(group.group_id, member.member_id),
+            group.records.epoch(group.group_id, group.epoch + 1, hash_),
         ]
 
     def describe(self, group_id: str, now_ms: int) -> ShareGroupDescribeDescribedGroup:
