@@ -66,7 +66,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Calls `Shard.timed_out(key)` after the delay; replaces a timer of the same key."""
+    """Calls `Shard.on_timeout(key)` after the delay; replaces a timer of the same key."""
 
     key: Hashable
     delay_ms: int

@@ -24,8 +24,8 @@ class GroupManager(Protocol):
         """As `Shard.loaded`."""
         ...
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
-        """As `Shard.timed_out`; `key` still starts with the manager's name."""
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+        """As `Shard.on_timeout`; `key` still starts with the manager's name."""
         ...
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:

@@ -17,9 +17,9 @@ from headrace.coordinator.group.classic.classic_groups import ClassicGroups
 from headrace.coordinator.group.consumer.consumer_groups import ConsumerGroups
 from headrace.coordinator.group.group import Group
 from headrace.coordinator.group.group_config import GroupConfig
-from headrace.coordinator.group.group_directory import Directory
+from headrace.coordinator.group.group_directory import GroupDirectory
 from headrace.coordinator.group.group_manager import GroupManager, Replay
-from headrace.coordinator.group.offsets.offset_manager import Offsets
+from headrace.coordinator.group.offsets.offset_manager import OffsetManager
 from headrace.coordinator.group.records.format import FORMAT
 from headrace.coordinator.group.records.offsets import (
     LegacyOffsetCommitKey,
@@ -45,8 +45,8 @@ class GroupShard:
         self.config = config
         self.random = random
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets(self.groups, image, config)
-        self.directory = Directory(self.groups, self.offsets.state)
+        self.offsets = OffsetManager(self.groups, image, config)
+        self.directory = GroupDirectory(self.groups, self.offsets.state)
         self.classic = ClassicGroups(self)
         self.consumer = ConsumerGroups(self)
         self.share = ShareGroups(self)
@@ -89,9 +89,9 @@ class GroupShard:
     def expirations(self) -> Container[Hashable]:
         return self.offsets.expirations
 
-    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         assert isinstance(key, tuple)
-        return self._managers[key[0]].timed_out(key, now_ms)
+        return self._managers[key[0]].on_timeout(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
         """These topics were created, deleted, recreated or got more partitions."""

@@ -16,12 +16,12 @@ from headrace.coordinator.group.classic.group_record import (
     new_group_record,
 )
 from headrace.coordinator.group.classic.join_context import JoinContext
-from headrace.coordinator.group.classic.join_group import Joins
+from headrace.coordinator.group.classic.join_group import ClassicJoinGroup
 from headrace.coordinator.group.classic.leave_group import ClassicLeaveGroup
 from headrace.coordinator.group.classic.member import protocols_of
 from headrace.coordinator.group.classic.rebalance import Rebalances
-from headrace.coordinator.group.classic.responses import refused_join
-from headrace.coordinator.group.classic.sync_group import Syncs
+from headrace.coordinator.group.classic.responses import join_error
+from headrace.coordinator.group.classic.sync_group import ClassicSyncGroup
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.group_manager import Replay
@@ -54,11 +54,11 @@ class ClassicGroups:
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
         self._loaded = False
-        self._arriving: dict[str, ClassicGroup] = {}
+        self._new_groups: dict[str, ClassicGroup] = {}
         self.rebalances = Rebalances(shard.config)
-        self._joins = Joins(self.rebalances, shard.config, shard.random)
-        self._syncs = Syncs(self.rebalances)
-        self._departures = ClassicLeaveGroup(self.rebalances)
+        self._join_group = ClassicJoinGroup(self.rebalances, shard.config, shard.random)
+        self._sync_group = ClassicSyncGroup(self.rebalances)
+        self._leave_group = ClassicLeaveGroup(self.rebalances)
 
     # Requests
 
@@ -72,27 +72,27 @@ class ClassicGroups:
         longest_ms = config.classic_max_session_timeout_ms
         if not shortest_ms <= request.session_timeout_ms <= longest_ms:
             return CoordinatorResult(
-                refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+                join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
             )
         group = self._shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._shard.consumer.classic_join(group, context, request, now_ms)
         if group is not None and group.kind is GroupType.SHARE:
-            return CoordinatorResult(refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return CoordinatorResult(join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if isinstance(group, ClassicGroup):
             return self._join(group, context, request, now_ms)
         if request.member_id:
-            return CoordinatorResult(refused_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+            return CoordinatorResult(join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         return self._join_new_group(group, context, request, now_ms)
 
     def _join(
         self, group: ClassicGroup, context: RequestContext, request: JoinGroupRequest, now_ms: int
     ) -> CoordinatorResult[JoinGroupResponse]:
         result = ResultBuilder()
-        attempt = JoinContext(
+        joining = JoinContext(
             group, context, request, result, now_ms, protocols_of(request.protocols)
         )
-        return result.build(self._joins.join(attempt))
+        return result.build(self._join_group.join(joining))
 
     def _join_new_group(
         self,
@@ -109,12 +109,12 @@ class ClassicGroups:
             return joined  # refused
         gone = [] if replaced is None else replaced.tombstones()
         timers = [] if replaced is None else replaced.timers()
-        self.expect(group)
+        self.register_new_group(group)
         return CoordinatorResult(
             joined.answer,
             changes=[*gone, new_group_record(group)],
             timers=[*timers, *joined.timers],
-            undo=lambda error: self.forget(group),
+            undo=lambda error: self.discard_new_group(group),
         )
 
     def sync(
@@ -125,7 +125,7 @@ class ClassicGroups:
             raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ClassicGroup):
             result = ResultBuilder()
-            return result.build(self._syncs.sync(group, request, result, now_ms))
+            return result.build(self._sync_group.sync(group, request, result, now_ms))
         return self._shard.consumer.classic_sync(_consumer(group), context, request, now_ms)
 
     def heartbeat(
@@ -162,7 +162,7 @@ class ClassicGroups:
     ) -> CoordinatorResult[LeaveGroupResponse]:
         """Removes members as if they had left."""
         result = ResultBuilder()
-        answers = self._departures.leave(group, members, result, now_ms)
+        answers = self._leave_group.leave(group, members, result, now_ms)
         return result.build(LeaveGroupResponse(members=answers))
 
     # Groups that appear without a request
@@ -171,14 +171,14 @@ class ClassicGroups:
         """A group for committed offsets without members; it has no record of its own."""
         return ClassicGroup(group_id, UNKNOWN_TIME)
 
-    def expect(self, group: ClassicGroup) -> None:
+    def register_new_group(self, group: ClassicGroup) -> None:
         """Registers a group that is created by a result which is not replayed yet: its first record
         adds it to the table, together with the requests that already wait in it."""
-        self._arriving[group.group_id] = group
+        self._new_groups[group.group_id] = group
 
-    def forget(self, group: ClassicGroup) -> None:
+    def discard_new_group(self, group: ClassicGroup) -> None:
         """The result that created the group could not be written."""
-        self._arriving.pop(group.group_id, None)
+        self._new_groups.pop(group.group_id, None)
 
     # Records and timers
 
@@ -193,8 +193,8 @@ class ClassicGroups:
             if isinstance(group, ClassicGroup):
                 group.mark_dead()
                 del groups[key.group_id]
-        elif key.group_id in self._arriving:
-            groups[key.group_id] = self._arriving.pop(key.group_id)
+        elif key.group_id in self._new_groups:
+            groups[key.group_id] = self._new_groups.pop(key.group_id)
         elif self._loaded and isinstance(group, ClassicGroup):
             confirm_group(group, value)
         else:
@@ -209,19 +209,19 @@ class ClassicGroups:
             for member in group.members.values():
                 self.rebalances.refresh_session(member, result)
             if len(group.members) > self._shard.config(group.group_id).classic_max_size:
-                self.rebalances.prepare(group, result, now_ms)
+                self.rebalances.prepare_rebalance(group, result, now_ms)
         return result.build(None)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         _, what, group_id, *member = key
         group = self._shard.groups.get(group_id)
         result = ResultBuilder()
         if not isinstance(group, ClassicGroup):
             pass
         elif what == "session":
-            self.rebalances.session_over(group, member[0], result, now_ms)
+            self.rebalances.on_session_timeout(group, member[0], result, now_ms)
         else:
-            self.rebalances.phase_over(group, result, now_ms)
+            self.rebalances.on_phase_timeout(group, result, now_ms)
         return result.build(None)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:

@@ -38,7 +38,7 @@ class ClassicLeaveGroup:
             member_id=identity.member_id, group_instance_id=identity.group_instance_id
         )
         try:
-            self._rebalances.drop(group, _member_id(group, identity), result)
+            self._rebalances.remove_member(group, _member_id(group, identity), result)
         except CoordinatorError as error:
             answer.error_code = error.code
         return answer

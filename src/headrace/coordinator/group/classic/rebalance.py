@@ -15,10 +15,10 @@ from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember, session_timer
 from headrace.coordinator.group.classic.responses import (
-    assigned,
-    joined,
-    refused_join,
-    refused_sync,
+    join_error,
+    join_response,
+    sync_error,
+    sync_response,
 )
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.result_builder import ResultBuilder
@@ -42,11 +42,11 @@ class Rebalances:
         """The members have changed: starts a rebalance, or completes the join phase if it waited
         only for this change."""
         if group.can_rebalance:
-            self.prepare(group, result, now_ms)
+            self.prepare_rebalance(group, result, now_ms)
         else:
-            self.complete_if_joined(group, result, now_ms)
+            self.complete_if_all_joined(group, result, now_ms)
 
-    def prepare(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
+    def prepare_rebalance(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """Starts a rebalance; members learn of it with their next heartbeat."""
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self._withdraw_assignment(group, result)
@@ -60,11 +60,13 @@ class Rebalances:
             group.initial_delay = InitialDelay(delay_ms, group.rebalance_timeout_ms)
             result.set_timer(group.phase_timer, delay_ms)
         elif group.everyone_joined:
-            self._complete(group, result, now_ms)
+            self._complete_join_phase(group, result, now_ms)
         else:
             result.set_timer(group.phase_timer, group.rebalance_timeout_ms)
 
-    def complete_if_joined(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
+    def complete_if_all_joined(
+        self, group: ClassicGroup, result: ResultBuilder, now_ms: int
+    ) -> None:
         """Completes the join phase if every member has joined, but does not cut an initial delay
         short."""
         if (
@@ -72,9 +74,9 @@ class Rebalances:
             and group.initial_delay is None
             and group.everyone_joined
         ):
-            self._complete(group, result, now_ms)
+            self._complete_join_phase(group, result, now_ms)
 
-    def _complete(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
+    def _complete_join_phase(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """The members that have joined are the next generation. Static members stay even if they
         have not joined: only the end of their session removes them."""
         for member in list(group.members.values()):
@@ -94,7 +96,7 @@ class Rebalances:
             result.changes.append(group_record(group, {}))
             return
         for member in group.members.values():
-            result.complete(group.set_joining(member, None), joined(group, member))
+            result.complete(group.set_joining(member, None), join_response(group, member))
             member.is_new = False
             self.refresh_session(member, result)
         group.pending_syncs.update(group.members)
@@ -102,7 +104,7 @@ class Rebalances:
 
     # The sync phase
 
-    def propose(
+    def write_assignment(
         self,
         group: ClassicGroup,
         assignments: Mapping[str, bytes],
@@ -129,7 +131,7 @@ class Rebalances:
         self, group: ClassicGroup, member: ClassicMember, assignment: bytes, result: ResultBuilder
     ) -> None:
         syncing, member.syncing = member.syncing, None
-        result.complete(syncing, assigned(group, assignment))
+        result.complete(syncing, sync_response(group, assignment))
         self.refresh_session(member, result)
 
     def _withdraw_assignment(self, group: ClassicGroup, result: ResultBuilder) -> None:
@@ -138,12 +140,12 @@ class Rebalances:
             member.assignment = NO_ASSIGNMENT
             if member.syncing is not None:
                 syncing, member.syncing = member.syncing, None
-                result.complete(syncing, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
+                result.complete(syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
                 self.refresh_session(member, result)
 
     # Timers
 
-    def phase_over(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
+    def on_phase_timeout(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """The timer of the phase has expired."""
         if group.state is ClassicState.PREPARING_REBALANCE:
             delay = group.initial_delay
@@ -153,13 +155,13 @@ class Rebalances:
                 if extended_ms is not None:
                     result.set_timer(group.phase_timer, extended_ms)
                     return
-            self._complete(group, result, now_ms)
+            self._complete_join_phase(group, result, now_ms)
         elif group.state is not ClassicState.EMPTY and group.pending_syncs:
             for member_id in group.pending_syncs.copy():
-                self.drop(group, member_id, result)
-            self.prepare(group, result, now_ms)
+                self.remove_member(group, member_id, result)
+            self.prepare_rebalance(group, result, now_ms)
 
-    def session_over(
+    def on_session_timeout(
         self, group: ClassicGroup, member_id: str, result: ResultBuilder, now_ms: int
     ) -> None:
         """The session of a member, or of an id that was handed out and not used, has expired."""
@@ -169,7 +171,7 @@ class Rebalances:
         if member is not None and member.is_alive_by_waiting:
             self.refresh_session(member, result)
             return
-        self.drop(group, member_id, result)
+        self.remove_member(group, member_id, result)
         if member is not None or group.state is ClassicState.PREPARING_REBALANCE:
             self.prepare_or_complete(group, result, now_ms)
 
@@ -177,14 +179,14 @@ class Rebalances:
         """Restarts the session timeout of the member."""
         result.set_timer(member.session_timer, member.session_timeout_ms)
 
-    def drop(self, group: ClassicGroup, member_id: str, result: ResultBuilder) -> None:
+    def remove_member(self, group: ClassicGroup, member_id: str, result: ResultBuilder) -> None:
         """Removes a member or a pending one; its waiting requests get UNKNOWN_MEMBER_ID."""
         member = group.members.get(member_id)
         if member is not None:
             result.complete(
-                group.set_joining(member, None), refused_join(ErrorCode.UNKNOWN_MEMBER_ID)
+                group.set_joining(member, None), join_error(ErrorCode.UNKNOWN_MEMBER_ID)
             )
             syncing, member.syncing = member.syncing, None
-            result.complete(syncing, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
+            result.complete(syncing, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member_id)
         result.cancel_timer(session_timer(group.group_id, member_id))

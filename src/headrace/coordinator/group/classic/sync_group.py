@@ -6,7 +6,7 @@ from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from headrace.coordinator.group.classic.rebalance import Rebalances
-from headrace.coordinator.group.classic.responses import assigned, refused_sync
+from headrace.coordinator.group.classic.responses import sync_error, sync_response
 from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -14,7 +14,7 @@ from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 SyncAnswer = SyncGroupResponse | Deferred[SyncGroupResponse]
 
 
-class Syncs:
+class ClassicSyncGroup:
     """Decides SyncGroup requests of classic groups."""
 
     def __init__(self, rebalances: Rebalances) -> None:
@@ -37,12 +37,12 @@ class Syncs:
         if not group.pending_syncs:
             result.cancel_timer(group.phase_timer)
         if group.state is ClassicState.STABLE:
-            return assigned(group, member.assignment)
+            return sync_response(group, member.assignment)
         deferred = _wait(member, result)
         if group.leader == member.member_id:
             brought = {one.member_id: bytes(one.assignment) for one in request.assignments}
             assignments = {id_: brought.get(id_, NO_ASSIGNMENT) for id_ in group.members}
-            self._rebalances.propose(group, assignments, result, now_ms)
+            self._rebalances.write_assignment(group, assignments, result, now_ms)
         return deferred
 
 
@@ -50,7 +50,7 @@ def _wait(member: ClassicMember, result: ResultBuilder) -> Deferred[SyncGroupRes
     """The member waits for the leader; an earlier SyncGroup of it gets an error."""
     deferred: Deferred[SyncGroupResponse] = Deferred()
     earlier, member.syncing = member.syncing, deferred
-    result.complete(earlier, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
+    result.complete(earlier, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     return deferred
 
 

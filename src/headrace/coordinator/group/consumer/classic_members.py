@@ -16,7 +16,7 @@ from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult, SetTimer
 from headrace.coordinator.group.classic.join_context import FIRST_VERSION_WITH_REBALANCE_TIMEOUT
 from headrace.coordinator.group.classic.member import protocols_of
-from headrace.coordinator.group.classic.responses import refused_join
+from headrace.coordinator.group.classic.responses import join_error
 from headrace.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
 from headrace.coordinator.group.consumer.downgrade import Downgrades
 from headrace.coordinator.group.consumer.embedded_protocol import (
@@ -39,7 +39,7 @@ from headrace.coordinator.group.consumer.member_checks import (
     static_joiner,
     static_member,
 )
-from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, Update
+from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, MemberUpdate
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.group import GroupType
 from headrace.coordinator.group.modern.member_checks import check_not_full
@@ -68,13 +68,13 @@ class ClassicMembers:
     def __init__(
         self,
         shard: GroupShard,
-        progress: AssignmentUpdater,
+        updater: AssignmentUpdater,
         departures: ConsumerLeaveGroup,
         downgrades: Downgrades,
     ) -> None:
         self._shard = shard
-        self._progress = progress
-        self._departures = departures
+        self._updater = updater
+        self._leave_group = departures
         self._downgrades = downgrades
 
     # JoinGroup
@@ -95,13 +95,13 @@ class ClassicMembers:
             and request.group_instance_id is None
             and context.version >= _FIRST_VERSION_THAT_REQUIRES_IDS
         ):
-            return CoordinatorResult(refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            return CoordinatorResult(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         result = ResultBuilder()
         subscription = _subscription(request)
         _check_claims(group, member_id, request, subscription)
         before = self._joining_member(group, member_id, request, result)
-        update = Update(group, before, _updated(before, context, request, subscription))
-        after, downgraded = self._settle(update, subscription, result, now_ms)
+        update = MemberUpdate(group, before, _updated(before, context, request, subscription))
+        after, downgraded = self._advance_member(update, subscription, result, now_ms)
         if not downgraded:
             self._time(group, after, request.session_timeout_ms, result)
         assert after.classic is not None
@@ -143,9 +143,9 @@ class ClassicMembers:
             return static_joiner(group, member_id, instance_id, result, classic=True)
         return static_member(group, member_id, instance_id)
 
-    def _settle(
+    def _advance_member(
         self,
-        update: Update,
+        update: MemberUpdate,
         subscription: ConsumerProtocolSubscription,
         result: ResultBuilder,
         now_ms: int,
@@ -154,14 +154,14 @@ class ClassicMembers:
         group, _, member = update
         replaced = group.static_member(member.instance_id)
         downgrade = replaced is not None and self._downgrades.is_due_when_replaced(group, replaced)
-        epoch, changed = self._progress.subscribe(update, result, now_ms)
+        epoch, changed = self._updater.subscribe(update, result, now_ms)
         stale = group.assignment_epoch < epoch
         if downgrade:
-            target = self._progress.last_target(group, member)
+            target = self._updater.last_target(group, member)
         else:
-            target = self._progress.retarget(update, epoch, result, now_ms)
+            target = self._updater.retarget(update, epoch, result, now_ms)
         if not (downgrade and stale):
-            member = self._progress.reconcile(
+            member = self._updater.reconcile(
                 group,
                 member,
                 target,
@@ -288,7 +288,7 @@ class ClassicMembers:
             except CoordinatorError as error:
                 answer.error_code = error.code
             answers.append(answer)
-        self._departures.remove(group, list(leaving.values()), result, now_ms)
+        self._leave_group.remove(group, list(leaving.values()), result, now_ms)
         return result.build(LeaveGroupResponse(members=answers))
 
 

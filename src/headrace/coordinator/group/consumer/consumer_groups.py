@@ -25,7 +25,7 @@ from headrace.coordinator.group.consumer.member import (
 from headrace.coordinator.group.consumer.member_checks import not_a_consumer_group
 from headrace.coordinator.group.consumer.record_replay import replays
 from headrace.coordinator.group.consumer.regex_subscriptions import (
-    Patterns,
+    RegexSubscriptions,
     ResolvePatterns,
     resolutions,
 )
@@ -60,12 +60,12 @@ class ConsumerGroups:
 
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
-        self._patterns = Patterns()
-        progress = AssignmentUpdater(shard.image, shard.config, self._patterns)
+        self._patterns = RegexSubscriptions()
+        updater = AssignmentUpdater(shard.image, shard.config, self._patterns)
         downgrades = Downgrades(shard)
-        self._heartbeats = ConsumerHeartbeats(shard, progress)
-        self._departures = ConsumerLeaveGroup(shard.image, downgrades)
-        self._classic_members = ClassicMembers(shard, progress, self._departures, downgrades)
+        self._heartbeats = ConsumerHeartbeats(shard, updater)
+        self._leave_group = ConsumerLeaveGroup(shard.image, downgrades)
+        self._classic_members = ClassicMembers(shard, updater, self._leave_group, downgrades)
 
     # Requests
 
@@ -77,7 +77,7 @@ class ConsumerGroups:
         offered = [name for name in config.consumer_assignors if name in ASSIGNORS]
         check_heartbeat(request, context.version, offered)
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
-            return self._departures.leave(self._group(request.group_id), request, now_ms)
+            return self._leave_group.leave(self._group(request.group_id), request, now_ms)
         return self._heartbeats.heartbeat(context, request, now_ms)
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeDescribedGroup:
@@ -91,7 +91,7 @@ class ConsumerGroups:
     ) -> CoordinatorResult[None]:
         """Removes members as if they had left."""
         result = ResultBuilder()
-        self._departures.remove(group, members, result, now_ms)
+        self._leave_group.remove(group, members, result, now_ms)
         return result.build(None)
 
     def _group(self, group_id: str) -> ConsumerGroup:
@@ -187,7 +187,7 @@ class ConsumerGroups:
                     result.set_timer(key, member.rebalance_timeout_ms)
         return result.build(None)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         """Removes the member, unless it has met the deadline in the meantime."""
         _, deadline, group_id, member_id = TimerKey(*key)
         group = self._shard.groups.get(group_id)

@@ -88,10 +88,10 @@ class Downgrades:
         result.changes.append(group_record(classic, self._assignments(group, classic)))
         for member in classic.members.values():
             self._shard.classic.rebalances.refresh_session(member, result)
-        self._shard.classic.expect(classic)
-        result.add_undo(lambda error: self._shard.classic.forget(classic))
+        self._shard.classic.register_new_group(classic)
+        result.add_undo(lambda error: self._shard.classic.discard_new_group(classic))
         if rebalance:
-            self._shard.classic.rebalances.prepare(classic, result, now_ms)
+            self._shard.classic.rebalances.prepare_rebalance(classic, result, now_ms)
 
     def _classic_group(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int

@@ -20,7 +20,7 @@ from headrace.coordinator.group.consumer.member_checks import (
     static_member,
 )
 from headrace.coordinator.group.consumer.reconciliation import Reported
-from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, Update
+from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, MemberUpdate
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.consumer.upgrade import upgrade
 from headrace.coordinator.group.group import GroupType
@@ -43,9 +43,9 @@ _NOT_SET = -1
 class ConsumerHeartbeats:
     """Decides heartbeats."""
 
-    def __init__(self, shard: GroupShard, progress: AssignmentUpdater) -> None:
+    def __init__(self, shard: GroupShard, updater: AssignmentUpdater) -> None:
         self._shard = shard
-        self._progress = progress
+        self._updater = updater
 
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
@@ -60,10 +60,10 @@ class ConsumerHeartbeats:
         check_not_full(group, GroupType.CONSUMER, request.member_id, config.consumer_max_size)
         reported = reported_partitions(request.topic_partitions)
         before = self._member(group, request, reported, result)
-        update = Update(group, before, _with_request_fields(before, context, request))
-        epoch, changed = self._progress.subscribe(update, result, now_ms)
-        target = self._progress.retarget(update, epoch, result, now_ms)
-        after = self._progress.reconcile(
+        update = MemberUpdate(group, before, _with_request_fields(before, context, request))
+        epoch, changed = self._updater.subscribe(update, result, now_ms)
+        target = self._updater.retarget(update, epoch, result, now_ms)
+        after = self._updater.reconcile(
             group, update.after, target, reported, result, subscription_changed=changed
         )
         result.set_timer(

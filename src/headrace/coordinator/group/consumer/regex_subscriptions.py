@@ -90,7 +90,7 @@ def compile_pattern(pattern: str) -> Any:  # noqa: ANN401
         ) from None
 
 
-class Patterns:
+class RegexSubscriptions:
     """Resolves the patterns of all groups of a shard."""
 
     def __init__(self) -> None:

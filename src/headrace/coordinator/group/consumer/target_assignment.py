@@ -9,7 +9,10 @@ from headrace.coordinator.group.consumer.assignors import ASSIGNORS
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.member import ConsumerMember, MemberState
 from headrace.coordinator.group.consumer.reconciliation import Reconciliation, Reported
-from headrace.coordinator.group.consumer.regex_subscriptions import PatternChange, Patterns
+from headrace.coordinator.group.consumer.regex_subscriptions import (
+    PatternChange,
+    RegexSubscriptions,
+)
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.modern.assignor_spec import (
@@ -32,7 +35,7 @@ class TargetAssignment(NamedTuple):
     assignment: Assignment
 
 
-class Update(NamedTuple):
+class MemberUpdate(NamedTuple):
     """A member before and after its request. For a new member, `before` has no subscription. A
     static member that returned has a new id; the group knows its instance id."""
 
@@ -48,13 +51,15 @@ class AssignmentUpdater:
         self,
         image: Callable[[], MetadataImage],
         config: Callable[[str], GroupConfig],
-        patterns: Patterns,
+        patterns: RegexSubscriptions,
     ) -> None:
         self._image = image
         self._config = config
         self._patterns = patterns
 
-    def subscribe(self, update: Update, result: ResultBuilder, now_ms: int) -> tuple[int, bool]:
+    def subscribe(
+        self, update: MemberUpdate, result: ResultBuilder, now_ms: int
+    ) -> tuple[int, bool]:
         """The group epoch after the member's request, and whether its subscription changed."""
         group, before, after = update
         names_changed = after.topics != before.topics
@@ -71,7 +76,7 @@ class AssignmentUpdater:
                 result.changes.append(group_records.partition_metadata_tombstone(group.group_id))
         return epoch, names_changed or pattern is not PatternChange.NONE
 
-    def _refresh_patterns(self, update: Update, result: ResultBuilder, now_ms: int) -> None:
+    def _refresh_patterns(self, update: MemberUpdate, result: ResultBuilder, now_ms: int) -> None:
         group, before, after = update
         if group.patterns or after.pattern:
             image = self._image()
@@ -87,7 +92,7 @@ class AssignmentUpdater:
             )
 
     def retarget(
-        self, update: Update, epoch: int, result: ResultBuilder, now_ms: int
+        self, update: MemberUpdate, epoch: int, result: ResultBuilder, now_ms: int
     ) -> TargetAssignment:
         """The member's target. It is computed again if the group epoch has changed, at most once
         per assignment interval (KIP-1263)."""
@@ -108,7 +113,7 @@ class AssignmentUpdater:
             member_id = group.instances.get(member.instance_id, "")
         return TargetAssignment(group.assignment_epoch, group.target_of(member_id))
 
-    def _specs(self, update: Update) -> Iterator[tuple[str, MemberSpec]]:
+    def _specs(self, update: MemberUpdate) -> Iterator[tuple[str, MemberSpec]]:
         """The members after the request. Equal subscriptions share one set of topics."""
         group, _, after = update
         image = self._image()
@@ -127,7 +132,7 @@ class AssignmentUpdater:
                 yield member_id, spec(member, group.target_of(member_id))
         yield after.member_id, spec(after, group.target_of(replaced or after.member_id))
 
-    def assignor(self, update: Update) -> Assignor:
+    def assignor(self, update: MemberUpdate) -> Assignor:
         """The assignor with the most votes, else the first that the broker offers."""
         group, before, after = update
         votes = group.assignors.copy()

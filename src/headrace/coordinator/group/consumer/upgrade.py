@@ -12,7 +12,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.member import ClassicMember
-from headrace.coordinator.group.classic.responses import refused_join, refused_sync
+from headrace.coordinator.group.classic.responses import join_error, sync_error
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.embedded_protocol import (
@@ -84,8 +84,8 @@ def _release_waiting(classic: ClassicGroup, result: ResultBuilder) -> None:
     """Waiting JoinGroup and SyncGroup requests fail, so that their members rejoin the new group."""
     for member in classic.members.values():
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        result.complete(member.joining, refused_join(code, member.member_id))
-        result.complete(member.syncing, refused_sync(code))
+        result.complete(member.joining, join_error(code, member.member_id))
+        result.complete(member.syncing, sync_error(code))
 
     def stop_waiting(error: CoordinatorError) -> None:
         for member in classic.members.values():

@@ -23,7 +23,7 @@ from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.coordinator.group.share import group_records
 from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.share_group import ShareGroup
-from headrace.coordinator.group.share.simple_assignor import simple
+from headrace.coordinator.group.share.simple_assignor import simple_assignor
 from headrace.coordinator.group.share.start_offsets import not_a_share_group
 from headrace.coordinator.group.share.state_initialization import start_missing_state
 from headrace.coordinator.group.share.timers import session_timer
@@ -120,7 +120,7 @@ class ShareHeartbeats:
         targets = assign_targets(
             group,
             self._specs(group, after),
-            lambda spec: simple(spec, group.state_topics.initialized_partitions()),
+            lambda spec: simple_assignor(spec, group.state_topics.initialized_partitions()),
             self._shard.image(),
             result,
         )

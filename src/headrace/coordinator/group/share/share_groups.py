@@ -18,7 +18,11 @@ from headrace.coordinator.group.share.heartbeat import ShareHeartbeats
 from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.record_replay import replays
 from headrace.coordinator.group.share.share_group import ShareGroup
-from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
+from headrace.coordinator.group.share.start_offsets import (
+    StartOffset,
+    StartOffsetAlteration,
+    StateDeletion,
+)
 from headrace.coordinator.group.share.state_topics import Partitions, StateTopic
 from headrace.coordinator.group.share.timers import SessionTimer, session_timer
 from headrace.protocol.errors import ErrorCode
@@ -104,7 +108,7 @@ class ShareGroups:
 
     def alter_offsets(
         self, group_id: str, wanted: Sequence[StartOffset]
-    ) -> CoordinatorResult[Alteration]:
+    ) -> CoordinatorResult[StartOffsetAlteration]:
         """Prepares new start offsets; creates the group if there is none."""
         group = self._shard.groups.get(group_id)
         if group is None:
@@ -115,7 +119,7 @@ class ShareGroups:
 
     def begin_offset_deletion(
         self, group_id: str, topics: Sequence[str]
-    ) -> CoordinatorResult[Deletion]:
+    ) -> CoordinatorResult[StateDeletion]:
         return start_offsets.begin_deletion(self.group(group_id), topics, self._shard.image())
 
     def end_offset_deletion(
@@ -155,7 +159,7 @@ class ShareGroups:
         ]
         return CoordinatorResult(None, changes=self._orphans(), timers=timers)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         """The session of a member has expired."""
         _, group_id, member_id = SessionTimer(*key)
         group = self._shard.groups.get(group_id)
