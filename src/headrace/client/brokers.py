@@ -60,7 +60,7 @@ async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> Cluste
             )
         except UnsupportedByBroker:
             continue
-        check_error_code(answer.error_code, "the cluster")
+        check_error_code(answer.error_code, "cannot describe the cluster")
         brokers = [
             BrokerInfo(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
             for each in answer.brokers

@@ -120,7 +120,7 @@ def _parse_server(text: str) -> Address:
     if not colon or (text.startswith("[") and text.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
     if not port.isdecimal() or not 0 < int(port) < 2**16 or not host:
-        raise ValueError(f"{text!r} is not host:port")
+        raise ValueError(f"bootstrap server {text!r} is not host:port, for example localhost:9092")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 

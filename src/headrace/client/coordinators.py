@@ -52,7 +52,7 @@ def coordinator_of(wanted: CoordinatorNode, answer: FindCoordinatorResponse) -> 
     for found in answer.coordinators:
         if found.key == wanted.key:
             code, host, port = found.error_code, found.host, found.port
-    check_error_code(code, f"FindCoordinator of {wanted.key!r}")
+    check_error_code(code, f"cannot find the coordinator of {wanted.key!r}")
     if not host:
         raise BadResponse(f"the FindCoordinator response does not contain {wanted.key!r}")
     return Address(host, port)

@@ -53,7 +53,7 @@ async def elect_leaders(
         at_least=0 if election is Election.PREFERRED else 1,
         code_of=lambda got: moved([got.error_code]),
     )
-    check_error_code(answer.error_code, "the election")
+    check_error_code(answer.error_code, "cannot elect leaders")
     return {
         TopicPartition(topic.topic, each.partition_id): refusal(each.error_code, each.error_message)
         for topic in answer.replica_election_results

@@ -80,7 +80,7 @@ class RequestRefused(ClientError):
 
 
 def check_error_code(number: int, what: str) -> None:
-    """Raises `RequestRefused` if the response has an error code; `what` was requested."""
+    """Raises `RequestRefused` if the response has an error code; `what` has failed."""
     if number:
         raise RequestRefused(code_of_number(number), what)
 

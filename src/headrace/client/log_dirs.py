@@ -61,7 +61,9 @@ async def describe_log_dirs(
     )
     found: dict[int, list[LogDirInfo]] = {}
     for broker, answer in zip(brokers, answers, strict=True):
-        check_error_code(answer.error_code, f"broker {broker}")
+        check_error_code(
+            answer.error_code, f"cannot describe the log directories of broker {broker}"
+        )
         found[broker] = [_log_dir(result) for result in answer.results]
     return found
 

@@ -128,7 +128,7 @@ async def committed_offsets(
         timeout_s=timeout_s,
         at_most=_ONE_GROUP,
     )
-    check_error_code(answer.error_code, f"the offsets of group {group!r}")
+    check_error_code(answer.error_code, f"cannot read the offsets of group {group!r}")
     return {
         TopicPartition(topic.name, each.partition_index): CommittedOffset(
             each.committed_offset, each.committed_leader_epoch, each.metadata or ""
@@ -191,7 +191,7 @@ async def delete_offsets(
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    check_error_code(answer.error_code, f"the offsets of group {group!r}")
+    check_error_code(answer.error_code, f"cannot delete the offsets of group {group!r}")
     return {
         TopicPartition(topic.name, each.partition_index): refusal(each.error_code)
         for topic in answer.topics

@@ -64,7 +64,7 @@ async def alter_reassignments(
         to=ToController(),
         timeout_s=timeout_s,
     )
-    check_error_code(answer.error_code, "the reassignment")
+    check_error_code(answer.error_code, "cannot change reassignments")
     return {
         TopicPartition(topic.name, each.partition_index): refusal(
             each.error_code, each.error_message
@@ -96,7 +96,7 @@ async def list_reassignments(
         to=ToController(),
         timeout_s=timeout_s,
     )
-    check_error_code(answer.error_code, "the list of reassignments")
+    check_error_code(answer.error_code, "cannot list reassignments")
     return {
         TopicPartition(topic.name, each.partition_index): Move(
             tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)

@@ -68,7 +68,7 @@ async def share_offsets(
         lambda got: got.groups,
         timeout_s=timeout_s,
     )
-    check_error_code(found.error_code, f"the offsets of share group {group!r}")
+    check_error_code(found.error_code, f"cannot read the start offsets of share group {group!r}")
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
             each.start_offset, each.lag
@@ -101,7 +101,7 @@ async def alter_share_offsets(
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    check_error_code(answer.error_code, f"the offsets of share group {group!r}")
+    check_error_code(answer.error_code, f"cannot alter the start offsets of share group {group!r}")
     return {
         TopicPartition(topic.topic_name, each.partition_index): refusal(
             each.error_code, each.error_message
@@ -124,7 +124,7 @@ async def delete_share_offsets(
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    check_error_code(answer.error_code, f"the offsets of share group {group!r}")
+    check_error_code(answer.error_code, f"cannot delete the start offsets of share group {group!r}")
     return {
         topic.topic_name: refusal(topic.error_code, topic.error_message)
         for topic in answer.responses

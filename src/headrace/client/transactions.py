@@ -97,7 +97,7 @@ async def list_transactions(
     )
     found: list[ListedTransaction] = []
     for broker, answer in zip(brokers, answers, strict=True):
-        check_error_code(answer.error_code, f"broker {broker}")
+        check_error_code(answer.error_code, f"cannot list the transactions of broker {broker}")
         found.extend(
             ListedTransaction(
                 each.transactional_id, each.producer_id, each.transaction_state, broker
@@ -149,7 +149,7 @@ async def fence(client: ClusterClient, transactional_id: str, *, timeout_s: floa
         to=CoordinatorNode(transactional_id, CoordinatorKind.TRANSACTION),
         timeout_s=timeout_s,
     )
-    check_error_code(answer.error_code, f"abort of {transactional_id!r}")
+    check_error_code(answer.error_code, f"cannot fence the producer {transactional_id!r}")
 
 
 async def describe_producers(

@@ -55,7 +55,7 @@ async def negotiate(
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         version = _fallback_version(answer, spec)
         answer = await _request_versions(connection, spec, version, software_version, timeout_s)
-    check_error_code(answer.error_code, f"{connection.address} ApiVersions")
+    check_error_code(answer.error_code, f"{connection.address} refused ApiVersions")
     return VersionRanges(
         {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     )
