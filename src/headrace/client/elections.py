@@ -13,7 +13,7 @@ from headrace.protocol.messages.elect_leaders import (
 )
 
 
-class Election(IntEnum):
+class ElectionType(IntEnum):
     """Kafka's codes for election types."""
 
     PREFERRED = 0
@@ -24,7 +24,7 @@ class Election(IntEnum):
 
 async def elect_leaders(
     client: ClusterClient,
-    election: Election,
+    election: ElectionType,
     partitions: Sequence[TopicPartition] | None,
     *,
     timeout_s: float,
@@ -50,7 +50,7 @@ async def elect_leaders(
         to=ToController(),
         timeout_s=timeout_s,
         # A broker that supports only version 0 would run a preferred election instead.
-        at_least=0 if election is Election.PREFERRED else 1,
+        at_least=0 if election is ElectionType.PREFERRED else 1,
         code_of=lambda got: moved([got.error_code]),
     )
     check_error_code(answer.error_code, "cannot elect leaders")

@@ -196,7 +196,7 @@ class ClassicGroup:
     # Generations
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """The only way to change the state; raises `IllegalTransition`."""
+        """The only way to change the state; raises `IllegalGroupTransition`."""
         check_transition(self.group_id, self._state, state)
         self._state = state
         self.state_since_ms = now_ms
@@ -251,10 +251,11 @@ class ClassicGroup:
         return self._state.value
 
     def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
-        member_id, instance_id, generation, transactional, _ = sender
+        generation, transactional = sender.generation, sender.transactional
         if generation < 0 and self.is_empty:
             # A consumer without group management, or a tool that resets offsets.
             return None
+        member_id, instance_id = sender.member_id, sender.instance_id
         if generation >= 0 or member_id or instance_id is not None:
             if instance_id is not None or member_id not in self.members:
                 self.check_member(member_id, instance_id)

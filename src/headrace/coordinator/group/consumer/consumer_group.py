@@ -166,17 +166,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
     # The protocol `Group`
 
     def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
-        member_id, instance_id, generation, transactional, version = sender
+        generation, transactional = sender.generation, sender.transactional
         if generation < 0 and not self.members:
             return None
-        if transactional and generation == _NO_GENERATION and not member_id and instance_id is None:
+        anonymous = not sender.member_id and sender.instance_id is None
+        if transactional and generation == _NO_GENERATION and anonymous:
             # A producer before KIP-447, which does not send its group's generation.
             return None
-        member = self.member(member_id)
+        member = self.member(sender.member_id)
         if (
             not transactional
             and member.classic is None
-            and version < _FIRST_COMMIT_VERSION_WITH_EPOCHS
+            and sender.version < _FIRST_COMMIT_VERSION_WITH_EPOCHS
         ):
             raise CoordinatorError(
                 ErrorCode.UNSUPPORTED_VERSION,
