@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.coordinator.group.modern.assignor_spec import GroupSpec, MemberSpec
-from headrace.coordinator.group.share.simple_assignor import simple
+from headrace.coordinator.group.share.simple_assignor import simple_assignor
 
 TOPICS = [bytes([number]) * 16 for number in range(4)]
 
@@ -34,7 +34,7 @@ def test_every_subscribed_partition_with_state_is_assigned(
     case: tuple[GroupSpec, dict[bytes, frozenset[int]]],
 ) -> None:
     group, assignable = case
-    result = simple(group, assignable)
+    result = simple_assignor(group, assignable)
     given_out: dict[tuple[bytes, int], int] = {}
     for member_id, assignment in result.items():
         for topic, numbers in assignment.items():
@@ -59,11 +59,11 @@ def test_equal_members_get_equal_shares_and_keep_their_partitions(
     group, assignable = case
     if not group.homogeneous:
         return
-    result = simple(group, assignable)
+    result = simple_assignor(group, assignable)
     sizes = [sum(map(len, assignment.values())) for assignment in result.values()]
     assert max(sizes) - min(sizes) <= 1
     settled = GroupSpec(
         {id_: one._replace(assigned=result[id_]) for id_, one in group.members.items()},
         group.partitions,
     )
-    assert simple(settled, assignable) == result
+    assert simple_assignor(settled, assignable) == result

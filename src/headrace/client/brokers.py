@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.client.client import ClusterClient, ToController
-from headrace.client.errors import RequestRefused, UnsupportedByBroker, code_of_number
+from headrace.client.errors import (
+    UnsupportedByBroker,
+    check_error_code,
+)
 from headrace.client.results import Refusal, refusal
 from headrace.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -57,8 +60,7 @@ async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> Cluste
             )
         except UnsupportedByBroker:
             continue
-        if answer.error_code:
-            raise RequestRefused(code_of_number(answer.error_code), "the cluster")
+        check_error_code(answer.error_code, "cannot describe the cluster")
         brokers = [
             BrokerInfo(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
             for each in answer.brokers

@@ -50,7 +50,7 @@ MAX_STAGGER_S = 0.5
 """How long one address may be silent before the next one is tried beside it."""
 
 # Errors after which the client must refresh its metadata.
-_MOVED = frozenset(
+_STALE_METADATA_ERRORS = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -120,7 +120,7 @@ def _parse_server(text: str) -> Address:
     if not colon or (text.startswith("[") and text.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
     if not port.isdecimal() or not 0 < int(port) < 2**16 or not host:
-        raise ValueError(f"{text!r} is not host:port")
+        raise ValueError(f"bootstrap server {text!r} is not host:port, for example localhost:9092")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
@@ -321,7 +321,7 @@ class ClusterClient:
 
     def _forget_stale(self, failure: ClientError, to: Target) -> None:
         """Drops the metadata that the failure shows to be stale, so the next attempt fetches it."""
-        if isinstance(failure, RequestRefused) and failure.code not in _MOVED:
+        if isinstance(failure, RequestRefused) and failure.code not in _STALE_METADATA_ERRORS:
             return
         match to:
             case ToLeader(topic=topic):

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from headrace.client.client import ClusterClient
 from headrace.client.coordinators import CoordinatorNode
-from headrace.client.results import moved
+from headrace.client.results import Refusal, moved, refused
 from headrace.protocol.struct import Struct
 
 
@@ -15,8 +15,15 @@ class Item(Protocol):
     error_code: int
 
 
+class ItemWithMessage(Item, Protocol):
+    """One item of the response, with an error message."""
+
+    error_message: str | None
+
+
 R = TypeVar("R", bound=Struct)
 T = TypeVar("T", bound=Item)
+M = TypeVar("M", bound=ItemWithMessage)
 
 
 async def send_to_coordinator(
@@ -42,3 +49,17 @@ async def send_to_coordinator(
     )
     (item,) = items(got)
     return item
+
+
+async def send_or_refuse(
+    one: CoordinatorNode,
+    client: ClusterClient,
+    request: Struct,
+    answer: type[R],
+    items: Callable[[R], Sequence[M]],
+    *,
+    timeout_s: float,
+) -> M | Refusal:
+    """Like `send_to_coordinator`; an item with an error code becomes a `Refusal`."""
+    item = await send_to_coordinator(one, client, request, answer, items, timeout_s=timeout_s)
+    return refused(item.error_code, item.error_message) if item.error_code else item

@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 from headrace.client.connection import Address
-from headrace.client.errors import BadResponse, RequestRefused, code_of_number
+from headrace.client.errors import BadResponse, check_error_code
 from headrace.client.versions import VersionRanges
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.find_coordinator import (
@@ -52,8 +52,7 @@ def coordinator_of(wanted: CoordinatorNode, answer: FindCoordinatorResponse) -> 
     for found in answer.coordinators:
         if found.key == wanted.key:
             code, host, port = found.error_code, found.host, found.port
-    if code:
-        raise RequestRefused(code_of_number(code), f"FindCoordinator of {wanted.key!r}")
+    check_error_code(code, f"cannot find the coordinator of {wanted.key!r}")
     if not host:
         raise BadResponse(f"the FindCoordinator response does not contain {wanted.key!r}")
     return Address(host, port)

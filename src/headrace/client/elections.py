@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from headrace.client.client import ClusterClient, ToController
-from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.results import Refusal, TopicPartition, moved, refusal
+from headrace.client.errors import check_error_code
+from headrace.client.results import Refusal, TopicPartition, indexes_by_topic, moved, refusal
 from headrace.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -13,7 +13,7 @@ from headrace.protocol.messages.elect_leaders import (
 )
 
 
-class Election(IntEnum):
+class ElectionType(IntEnum):
     """Kafka's codes for election types."""
 
     PREFERRED = 0
@@ -24,7 +24,7 @@ class Election(IntEnum):
 
 async def elect_leaders(
     client: ClusterClient,
-    election: Election,
+    election: ElectionType,
     partitions: Sequence[TopicPartition] | None,
     *,
     timeout_s: float,
@@ -33,9 +33,7 @@ async def elect_leaders(
 
     `partitions` of None means all; then only partitions that changed or failed are in the result.
     """
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions or ():
-        topics.setdefault(topic, []).append(index)
+    topics = indexes_by_topic(partitions or ())
     request = ElectLeadersRequest(
         election_type=election,
         topic_partitions=None
@@ -52,11 +50,10 @@ async def elect_leaders(
         to=ToController(),
         timeout_s=timeout_s,
         # A broker that supports only version 0 would run a preferred election instead.
-        at_least=0 if election is Election.PREFERRED else 1,
+        at_least=0 if election is ElectionType.PREFERRED else 1,
         code_of=lambda got: moved([got.error_code]),
     )
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), "the election")
+    check_error_code(answer.error_code, "cannot elect leaders")
     return {
         TopicPartition(topic.topic, each.partition_id): refusal(each.error_code, each.error_message)
         for topic in answer.replica_election_results

@@ -79,6 +79,12 @@ class RequestRefused(ClientError):
         self.retriable = code.retriable
 
 
+def check_error_code(number: int, what: str) -> None:
+    """Raises `RequestRefused` if the response has an error code; `what` has failed."""
+    if number:
+        raise RequestRefused(code_of_number(number), what)
+
+
 class DeadlineExceeded(ClientError):
     """No attempt succeeded before the deadline; `last` is the latest failure."""
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient, ToBroker
-from headrace.client.coordinator_request import send_to_coordinator
+from headrace.client.coordinator_request import send_or_refuse, send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import UnsupportedByBroker
 from headrace.client.results import Refusal, TopicPartition, refusal, refused
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeDescribedGroup,
+    ConsumerGroupDescribeMember,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
@@ -25,7 +25,10 @@ from headrace.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from headrace.protocol.messages.share_group_describe import ShareGroupDescribeAssignment
+from headrace.protocol.messages.share_group_describe import (
+    ShareGroupDescribeDescribedGroup,
+    ShareGroupDescribeMember,
+)
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -109,7 +112,7 @@ async def describe_group(
 async def _describe_consumer_group(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
-    found = await send_to_coordinator(
+    found = await send_or_refuse(
         CoordinatorNode(group),
         client,
         ConsumerGroupDescribeRequest(group_ids=[group]),
@@ -117,42 +120,43 @@ async def _describe_consumer_group(
         lambda got: got.groups,
         timeout_s=timeout_s,
     )
-    if found.error_code:
-        return refused(found.error_code, found.error_message)
-    return _consumer_group(found)
+    return found if isinstance(found, Refusal) else describe_modern_group(found, CONSUMER)
 
 
-def _consumer_group(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
-    members = tuple(
-        GroupMember(
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
-            partitions_of(each.assignment),
-        )
-        for each in found.members
-    )
+def describe_modern_group(
+    found: ConsumerGroupDescribeDescribedGroup | ShareGroupDescribeDescribedGroup, kind: str
+) -> GroupDescription:
+    """The description of a consumer group or a share group."""
     return GroupDescription(
-        found.group_id, CONSUMER, found.group_state, found.assignor_name, found.group_epoch, members
+        found.group_id,
+        kind,
+        found.group_state,
+        found.assignor_name,
+        found.group_epoch,
+        tuple(_describe_modern_member(each) for each in found.members),
     )
 
 
-def partitions_of(
-    assignment: ConsumerGroupDescribeAssignment | ShareGroupDescribeAssignment,
-) -> tuple[TopicPartition, ...]:
-    """The partitions of a member's assignment."""
-    return tuple(
-        TopicPartition(topic.topic_name, index)
-        for topic in assignment.topic_partitions
-        for index in topic.partitions
+def _describe_modern_member(
+    member: ConsumerGroupDescribeMember | ShareGroupDescribeMember,
+) -> GroupMember:
+    return GroupMember(
+        member.member_id,
+        member.instance_id if isinstance(member, ConsumerGroupDescribeMember) else None,
+        member.client_id,
+        member.client_host,
+        tuple(
+            TopicPartition(topic.topic_name, index)
+            for topic in member.assignment.topic_partitions
+            for index in topic.partitions
+        ),
     )
 
 
 async def _describe_classic_group(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
-    found = await send_to_coordinator(
+    found = await send_or_refuse(
         CoordinatorNode(group),
         client,
         DescribeGroupsRequest(groups=[group]),
@@ -160,14 +164,14 @@ async def _describe_classic_group(
         lambda got: got.groups,
         timeout_s=timeout_s,
     )
-    if found.error_code:
-        return refused(found.error_code, found.error_message)
+    if isinstance(found, Refusal):
+        return found
     if found.group_state == DEAD and not found.members:  # older brokers report a missing group so
         return refused(ErrorCode.GROUP_ID_NOT_FOUND)
-    return _classic_group(found)
+    return _describe_classic(found)
 
 
-def _classic_group(found: DescribeGroupsDescribedGroup) -> GroupDescription:
+def _describe_classic(found: DescribeGroupsDescribedGroup) -> GroupDescription:
     consumers = found.protocol_type in {_CONSUMER_PROTOCOL, ""}
     members = tuple(
         GroupMember(

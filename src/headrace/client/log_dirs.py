@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient, ToBroker
-from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.results import Refusal, TopicPartition, refusal
+from headrace.client.errors import check_error_code
+from headrace.client.results import Refusal, TopicPartition, indexes_by_topic, refusal
 from headrace.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -44,9 +44,7 @@ async def describe_log_dirs(
     timeout_s: float,
 ) -> dict[int, list[LogDirInfo]]:
     """The directories of each broker, with these partitions or with all of them."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions or ():
-        topics.setdefault(topic, []).append(index)
+    topics = indexes_by_topic(partitions or ())
     request = DescribeLogDirsRequest(
         topics=None
         if partitions is None
@@ -63,8 +61,9 @@ async def describe_log_dirs(
     )
     found: dict[int, list[LogDirInfo]] = {}
     for broker, answer in zip(brokers, answers, strict=True):
-        if answer.error_code:
-            raise RequestRefused(code_of_number(answer.error_code), f"broker {broker}")
+        check_error_code(
+            answer.error_code, f"cannot describe the log directories of broker {broker}"
+        )
         found[broker] = [_log_dir(result) for result in answer.results]
     return found
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.coordinators import CoordinatorNode
-from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.errors import check_error_code
 from headrace.client.leader_requests import PATIENCE_S, Answers, send_to_leaders
-from headrace.client.results import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.results import Refusal, TopicPartition, group_by_topic, moved, refusal, refused
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -69,15 +69,16 @@ async def list_offsets(
     """
 
     async def send(leader: int, partitions: Sequence[TopicPartition]) -> Answers[FoundOffset]:
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for topic, index in partitions:
-            at = timestamps[TopicPartition(topic, index)]
-            wanted = ListOffsetsPartition(partition_index=index, timestamp=at)
-            topics.setdefault(topic, []).append(wanted)
+        topics = group_by_topic(
+            partitions,
+            lambda each: ListOffsetsPartition(
+                partition_index=each.partition, timestamp=timestamps[each]
+            ),
+        )
         request = ListOffsetsRequest(
             replica_id=_CONSUMER,
             isolation_level=int(read_committed),
-            topics=[ListOffsetsTopic(name=name, partitions=of) for name, of in topics.items()],
+            topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
             timeout_ms=int(timeout_s * 1000),
         )
         answer = await client.send(
@@ -127,8 +128,7 @@ async def committed_offsets(
         timeout_s=timeout_s,
         at_most=_ONE_GROUP,
     )
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), f"the offsets of group {group!r}")
+    check_error_code(answer.error_code, f"cannot read the offsets of group {group!r}")
     return {
         TopicPartition(topic.name, each.partition_index): CommittedOffset(
             each.committed_offset, each.committed_leader_epoch, each.metadata or ""
@@ -143,22 +143,27 @@ async def commit_offsets(
     client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
 ) -> dict[TopicPartition, Refusal | None]:
     """Commits offsets from outside the group; the broker refuses while it has members."""
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, index), offset in offsets.items():
-        each = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
-        topics.setdefault(topic, []).append(each)
+    topics = group_by_topic(
+        offsets,
+        lambda each: OffsetCommitRequestPartition(
+            partition_index=each.partition, committed_offset=offsets[each]
+        ),
+    )
     answer = await client.send(
         OffsetCommitRequest(
             group_id=group,
             topics=[
-                OffsetCommitRequestTopic(name=name, partitions=of) for name, of in topics.items()
+                OffsetCommitRequestTopic(name=name, partitions=each)
+                for name, each in topics.items()
             ],
         ),
         OffsetCommitResponse,
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
         at_most=_BY_NAME,
-        code_of=lambda got: moved(one.error_code for of in got.topics for one in of.partitions),
+        code_of=lambda got: moved(
+            each.error_code for topic in got.topics for each in topic.partitions
+        ),
     )
     return {
         TopicPartition(topic.name, each.partition_index): refusal(each.error_code)
@@ -171,22 +176,22 @@ async def delete_offsets(
     client: ClusterClient, group: str, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, Refusal | None]:
     """Deletes the group's offsets of these partitions; raises `RequestRefused`."""
-    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
+    topics = group_by_topic(
+        partitions, lambda each: OffsetDeleteRequestPartition(partition_index=each.partition)
+    )
     answer = await client.send(
         OffsetDeleteRequest(
             group_id=group,
             topics=[
-                OffsetDeleteRequestTopic(name=name, partitions=of) for name, of in topics.items()
+                OffsetDeleteRequestTopic(name=name, partitions=each)
+                for name, each in topics.items()
             ],
         ),
         OffsetDeleteResponse,
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), f"the offsets of group {group!r}")
+    check_error_code(answer.error_code, f"cannot delete the offsets of group {group!r}")
     return {
         TopicPartition(topic.name, each.partition_index): refusal(each.error_code)
         for topic in answer.topics

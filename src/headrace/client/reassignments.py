@@ -4,8 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient, ToController
-from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.results import Refusal, TopicPartition, refusal
+from headrace.client.errors import check_error_code
+from headrace.client.results import (
+    Refusal,
+    TopicPartition,
+    group_by_topic,
+    indexes_by_topic,
+    refusal,
+)
 from headrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -40,23 +46,25 @@ async def alter_reassignments(
     timeout_s: float,
 ) -> dict[TopicPartition, Refusal | None]:
     """Starts moving each partition to these replicas; None cancels its reassignment."""
-    topics: dict[str, list[ReassignablePartition]] = {}
-    for (topic, index), replicas in targets.items():
-        wanted = ReassignablePartition(
-            partition_index=index, replicas=None if replicas is None else list(replicas)
+
+    def reassignment(partition: TopicPartition) -> ReassignablePartition:
+        replicas = targets[partition]
+        return ReassignablePartition(
+            partition_index=partition.partition,
+            replicas=None if replicas is None else list(replicas),
         )
-        topics.setdefault(topic, []).append(wanted)
+
+    topics = group_by_topic(targets, reassignment)
     answer = await client.send(
         AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(name=name, partitions=of) for name, of in topics.items()],
+            topics=[ReassignableTopic(name=name, partitions=each) for name, each in topics.items()],
             timeout_ms=int(timeout_s * 1000),
         ),
         AlterPartitionReassignmentsResponse,
         to=ToController(),
         timeout_s=timeout_s,
     )
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), "the reassignment")
+    check_error_code(answer.error_code, "cannot change reassignments")
     return {
         TopicPartition(topic.name, each.partition_index): refusal(
             each.error_code, each.error_message
@@ -73,9 +81,7 @@ async def list_reassignments(
     timeout_s: float,
 ) -> dict[TopicPartition, Move]:
     """The reassignments in progress, of these partitions or of all."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions or ():
-        topics.setdefault(topic, []).append(index)
+    topics = indexes_by_topic(partitions or ())
     answer = await client.send(
         ListPartitionReassignmentsRequest(
             topics=None
@@ -90,8 +96,7 @@ async def list_reassignments(
         to=ToController(),
         timeout_s=timeout_s,
     )
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), "the list of reassignments")
+    check_error_code(answer.error_code, "cannot list reassignments")
     return {
         TopicPartition(topic.name, each.partition_index): Move(
             tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)

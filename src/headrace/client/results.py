@@ -1,11 +1,13 @@
 """The result for one item of a request about many: a value or a `Refusal`. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from headrace.client.errors import code_of_number
 from headrace.protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 # The broker no longer has the role; the same request may succeed at another broker.
 MOVED: Final = frozenset(
@@ -31,6 +33,21 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def group_by_topic(
+    partitions: Iterable[TopicPartition], item: Callable[[TopicPartition], T]
+) -> dict[str, list[T]]:
+    """The item of each partition, by topic, as requests list them."""
+    topics: dict[str, list[T]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(item(TopicPartition(topic, index)))
+    return topics
+
+
+def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partition indexes of each topic."""
+    return group_by_topic(partitions, lambda each: each.partition)
 
 
 @dataclass(frozen=True, slots=True)

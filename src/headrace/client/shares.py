@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient
-from headrace.client.coordinator_request import send_to_coordinator
+from headrace.client.coordinator_request import send_or_refuse, send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
-from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.groups import SHARE, GroupDescription, GroupMember, partitions_of
-from headrace.client.results import Refusal, TopicPartition, refusal, refused
+from headrace.client.errors import check_error_code
+from headrace.client.groups import SHARE, GroupDescription, describe_modern_group
+from headrace.client.results import Refusal, TopicPartition, group_by_topic, refusal
 from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -43,7 +43,7 @@ async def describe_share_group(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> GroupDescription | Refusal:
     """Describes the state and members of one share group."""
-    found = await send_to_coordinator(
+    found = await send_or_refuse(
         CoordinatorNode(group),
         client,
         ShareGroupDescribeRequest(group_ids=[group]),
@@ -51,21 +51,7 @@ async def describe_share_group(
         lambda got: got.groups,
         timeout_s=timeout_s,
     )
-    if found.error_code:
-        return refused(found.error_code, found.error_message)
-    members = tuple(
-        GroupMember(
-            each.member_id,
-            None,
-            each.client_id,
-            each.client_host,
-            partitions_of(each.assignment),
-        )
-        for each in found.members
-    )
-    return GroupDescription(
-        found.group_id, SHARE, found.group_state, found.assignor_name, found.group_epoch, members
-    )
+    return found if isinstance(found, Refusal) else describe_modern_group(found, SHARE)
 
 
 async def share_offsets(
@@ -82,7 +68,7 @@ async def share_offsets(
         lambda got: got.groups,
         timeout_s=timeout_s,
     )
-    _check_code(group, found.error_code)
+    check_error_code(found.error_code, f"cannot read the start offsets of share group {group!r}")
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
             each.start_offset, each.lag
@@ -97,23 +83,25 @@ async def alter_share_offsets(
     client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
 ) -> dict[TopicPartition, Refusal | None]:
     """Sets the start offsets; raises `RequestRefused` for the group while it has members."""
-    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
-    for (topic, index), offset in offsets.items():
-        each = AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
-        topics.setdefault(topic, []).append(each)
+    topics = group_by_topic(
+        offsets,
+        lambda each: AlterShareGroupOffsetsRequestPartition(
+            partition_index=each.partition, start_offset=offsets[each]
+        ),
+    )
     answer = await client.send(
         AlterShareGroupOffsetsRequest(
             group_id=group,
             topics=[
-                AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=of)
-                for name, of in topics.items()
+                AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=partitions)
+                for name, partitions in topics.items()
             ],
         ),
         AlterShareGroupOffsetsResponse,
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    _check_code(group, answer.error_code)
+    check_error_code(answer.error_code, f"cannot alter the start offsets of share group {group!r}")
     return {
         TopicPartition(topic.topic_name, each.partition_index): refusal(
             each.error_code, each.error_message
@@ -136,13 +124,8 @@ async def delete_share_offsets(
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    _check_code(group, answer.error_code)
+    check_error_code(answer.error_code, f"cannot delete the start offsets of share group {group!r}")
     return {
         topic.topic_name: refusal(topic.error_code, topic.error_message)
         for topic in answer.responses
     }
-
-
-def _check_code(group: str, number: int) -> None:
-    if number:
-        raise RequestRefused(code_of_number(number), f"the offsets of share group {group!r}")

@@ -1,12 +1,13 @@
 """Topic administration: list, create, add partitions, delete records, delete topics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from headrace.client.client import ClusterClient, ToBroker, ToController
 from headrace.client.leader_requests import Answers, send_to_leaders
 from headrace.client.metadata import TopicInfo, metadata_request
-from headrace.client.results import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.results import Refusal, TopicPartition, group_by_topic, moved, refusal, refused
 from headrace.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -31,9 +32,20 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headrace.protocol.struct import Struct
 
 BROKER_DEFAULT = -1
 _BY_NAME = 5  # the last version of DeleteTopics with topic names only
+
+R = TypeVar("R", bound=Struct)
+
+
+class _TopicResult(Protocol):
+    @property
+    def name(self) -> str | None: ...
+
+    error_code: int
+    error_message: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +91,32 @@ async def create_topics(
         timeout_ms=int(timeout_s * 1000),
         validate_only=validate_only,
     )
-    answer = await client.send(
+    return await _send_to_controller(
+        client, request, CreateTopicsResponse, lambda got: got.topics, timeout_s=timeout_s
+    )
+
+
+async def _send_to_controller(
+    client: ClusterClient,
+    request: Struct,
+    answer: type[R],
+    results: Callable[[R], Sequence[_TopicResult]],
+    *,
+    timeout_s: float,
+    at_most: int | None = None,
+) -> dict[str, Refusal | None]:
+    """The result of each topic; a controller that has moved is looked for."""
+    got = await client.send(
         request,
-        CreateTopicsResponse,
+        answer,
         to=ToController(),
         timeout_s=timeout_s,
-        code_of=lambda got: moved(topic.error_code for topic in got.topics),
+        at_most=at_most,
+        code_of=lambda got: moved(topic.error_code for topic in results(got)),
     )
-    return {topic.name: refusal(topic.error_code, topic.error_message) for topic in answer.topics}
+    return {
+        topic.name or "": refusal(topic.error_code, topic.error_message) for topic in results(got)
+    }
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -123,34 +153,26 @@ async def add_partitions(
         timeout_ms=int(timeout_s * 1000),
         validate_only=validate_only,
     )
-    answer = await client.send(
-        request,
-        CreatePartitionsResponse,
-        to=ToController(),
-        timeout_s=timeout_s,
-        code_of=lambda got: moved(topic.error_code for topic in got.results),
+    return await _send_to_controller(
+        client, request, CreatePartitionsResponse, lambda got: got.results, timeout_s=timeout_s
     )
-    return {topic.name: refusal(topic.error_code, topic.error_message) for topic in answer.results}
 
 
 async def delete_topics(
     client: ClusterClient, names: Sequence[str], *, timeout_s: float
 ) -> dict[str, Refusal | None]:
     """Deletes topics with all their records."""
-    answer = await client.send(
+    results = await _send_to_controller(
+        client,
         DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(timeout_s * 1000)),
         DeleteTopicsResponse,
-        to=ToController(),
+        lambda got: got.responses,
         timeout_s=timeout_s,
         at_most=_BY_NAME,
-        code_of=lambda got: moved(topic.error_code for topic in got.responses),
     )
     for name in names:
         client.metadata.forget(name)
-    return {
-        topic.name or "": refusal(topic.error_code, topic.error_message)
-        for topic in answer.responses
-    }
+    return results
 
 
 async def delete_records(
@@ -159,13 +181,16 @@ async def delete_records(
     """Deletes the records before these offsets (-1: all); returns the new log start offsets."""
 
     async def send(leader: int, partitions: Sequence[TopicPartition]) -> Answers[int]:
-        topics: dict[str, list[DeleteRecordsPartition]] = {}
-        for topic, index in partitions:
-            offset = before[TopicPartition(topic, index)]
-            wanted = DeleteRecordsPartition(partition_index=index, offset=offset)
-            topics.setdefault(topic, []).append(wanted)
+        topics = group_by_topic(
+            partitions,
+            lambda each: DeleteRecordsPartition(
+                partition_index=each.partition, offset=before[each]
+            ),
+        )
         request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=name, partitions=of) for name, of in topics.items()],
+            topics=[
+                DeleteRecordsTopic(name=name, partitions=each) for name, each in topics.items()
+            ],
             timeout_ms=int(timeout_s * 1000),
         )
         answer = await client.send(

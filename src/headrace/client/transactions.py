@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from headrace.client.client import ClusterClient, ToBroker, ToLeader
 from headrace.client.coordinator_request import send_to_coordinator
 from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
-from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.errors import check_error_code
 from headrace.client.leader_requests import Answers, send_to_leaders
-from headrace.client.results import Refusal, TopicPartition, refusal, refused
+from headrace.client.results import Refusal, TopicPartition, indexes_by_topic, refusal, refused
 from headrace.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -97,8 +97,7 @@ async def list_transactions(
     )
     found: list[ListedTransaction] = []
     for broker, answer in zip(brokers, answers, strict=True):
-        if answer.error_code:
-            raise RequestRefused(code_of_number(answer.error_code), f"broker {broker}")
+        check_error_code(answer.error_code, f"cannot list the transactions of broker {broker}")
         found.extend(
             ListedTransaction(
                 each.transactional_id, each.producer_id, each.transaction_state, broker
@@ -150,8 +149,7 @@ async def fence(client: ClusterClient, transactional_id: str, *, timeout_s: floa
         to=CoordinatorNode(transactional_id, CoordinatorKind.TRANSACTION),
         timeout_s=timeout_s,
     )
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), f"abort of {transactional_id!r}")
+    check_error_code(answer.error_code, f"cannot fence the producer {transactional_id!r}")
 
 
 async def describe_producers(
@@ -159,14 +157,11 @@ async def describe_producers(
 ) -> dict[TopicPartition, list[ActiveProducer] | Refusal]:
     """The producers known to the leaders of these partitions."""
 
-    async def send(leader: int, of: Sequence[TopicPartition]) -> Answers[list[ActiveProducer]]:
-        topics: dict[str, list[int]] = {}
-        for topic, index in of:
-            topics.setdefault(topic, []).append(index)
+    async def send(leader: int, led: Sequence[TopicPartition]) -> Answers[list[ActiveProducer]]:
         request = DescribeProducersRequest(
             topics=[
                 DescribeProducersTopicRequest(name=name, partition_indexes=indexes)
-                for name, indexes in topics.items()
+                for name, indexes in indexes_by_topic(led).items()
             ]
         )
         answer = await client.send(

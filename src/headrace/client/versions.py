@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from headrace.client.connection import ClientConnection
 from headrace.client.errors import (
     BadResponse,
-    RequestRefused,
     UnsupportedByBroker,
-    code_of_number,
+    check_error_code,
 )
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ErrorCode, MalformedMessage
@@ -56,8 +55,7 @@ async def negotiate(
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         version = _fallback_version(answer, spec)
         answer = await _request_versions(connection, spec, version, software_version, timeout_s)
-    if answer.error_code:
-        raise RequestRefused(code_of_number(answer.error_code), f"{connection.address} ApiVersions")
+    check_error_code(answer.error_code, f"{connection.address} refused ApiVersions")
     return VersionRanges(
         {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     )

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from headrace.protocol.errors import ErrorCode
+
 MAX_NAME_CHARS: Final = 249
 """A partition's directory is name-index; with `.uuid-delete` it must fit a 255-byte file name."""
 
@@ -23,6 +25,13 @@ def name_problem(name: str) -> str | None:
             "ASCII alphanumerics, '.', '_' and '-'"
         )
     return None if reason is None else f"Topic name is invalid: {reason}"
+
+
+def missing_topic_error(name: str) -> ErrorCode:
+    """The error for a topic that does not exist."""
+    if name_problem(name) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def collision_key(name: str) -> str | None:

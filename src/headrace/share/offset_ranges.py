@@ -16,7 +16,7 @@ def add_run(acquired: list[Acquired], span: Span) -> None:
     acquired.append(Acquired(span.first, span.last, span.deliveries))
 
 
-def stored(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
+def merged_state_batches(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
     """The stored batches of the runs: neighbours with the same state and count are one batch."""
     batches: list[StateBatch] = []
     for span in spans:
@@ -29,7 +29,7 @@ def stored(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
     return tuple(batches)
 
 
-def without(first: int, last: int, from_: int, to: int) -> list[tuple[int, int]]:
+def subtract_range(first: int, last: int, from_: int, to: int) -> list[tuple[int, int]]:
     """`first` to `last` without `from_` to `to`."""
     parts = [(first, min(last, from_ - 1)), (max(first, to + 1), last)]
     return [(start, stop) for start, stop in parts if start <= stop]

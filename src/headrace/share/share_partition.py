@@ -21,7 +21,7 @@ from typing import Final
 from headrace.protocol.errors import ErrorCode
 from headrace.share.batch_size import BatchLimit, batch_groups, throttled_size
 from headrace.share.errors import AcknowledgeError
-from headrace.share.offset_ranges import add_run, stored, without
+from headrace.share.offset_ranges import add_run, merged_state_batches, subtract_range
 from headrace.share.offset_spans import Span, Spans
 from headrace.share.record_state import (
     Acknowledgement,
@@ -235,7 +235,7 @@ class SharePartition:
             acquired = [
                 Acquired(start, stop, part.deliveries)
                 for part in acquired
-                for start, stop in without(part.first, part.last, first, last)
+                for start, stop in subtract_range(part.first, part.last, first, last)
             ]
         self._advance_start_offset()
         return acquired
@@ -329,7 +329,7 @@ class SharePartition:
         expired = list(ended.values())
         write = self._write(expired)
         for span in expired:
-            self._settle(span)
+            self._apply_next_state(span)
         self._advance_start_offset()
         return write
 
@@ -342,7 +342,7 @@ class SharePartition:
         changed.sort(key=lambda span: span.first)
         finished = sum(span.size for span in changed if span.next_state.is_final)
         count = self.complete_count + finished
-        write = StateWrite(self.start_offset, count, stored(changed))
+        write = StateWrite(self.start_offset, count, merged_state_batches(changed))
         for span in changed:
             span.write = write
         return write
@@ -350,7 +350,7 @@ class SharePartition:
     def committed(self, write: StateWrite) -> None:
         """`write` is stored: its decisions count now."""
         for span in self._written_by(write):
-            self._settle(span)
+            self._apply_next_state(span)
         self._advance_start_offset()
         self._spans.merge()
 
@@ -369,7 +369,7 @@ class SharePartition:
             if span.write is write
         ]
 
-    def _settle(self, span: Span) -> None:
+    def _apply_next_state(self, span: Span) -> None:
         span.write = None
         span.state = span.next_state
         span.member = ""

@@ -39,7 +39,7 @@ class ShareSession:
     epoch: int = INITIAL_EPOCH + 1
     partitions: dict[SharedPartition, None] = field(default_factory=dict)
 
-    def next_epoch(self) -> None:
+    def advance_epoch(self) -> None:
         self.epoch = INITIAL_EPOCH + 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def update(
@@ -50,7 +50,7 @@ class ShareSession:
         for partition in forgotten:
             self.partitions.pop(partition, None)
 
-    def served(self, partition: SharedPartition) -> None:
+    def move_to_end(self, partition: SharedPartition) -> None:
         """The member got records of the partition: the others come first now."""
         if partition in self.partitions:
             del self.partitions[partition]
@@ -62,6 +62,12 @@ class ShareFetchPlan(NamedTuple):
 
     partitions: list[SharedPartition]
     session: ShareSession | None = None
+
+    def rotated(self, epoch: int) -> list[SharedPartition]:
+        """The partitions in an order that rotates with the session epoch, so that the record limit
+        starves none of them."""
+        first = max(0, epoch) % max(1, len(self.partitions))
+        return self.partitions[first:] + self.partitions[:first]
 
 
 class ShareSessions:
@@ -92,12 +98,9 @@ class ShareSessions:
                     "The first request of a share session cannot acknowledge records.",
                 )
             return ShareFetchPlan(wanted, self._open(key, wanted, limit))
-        session = self._sessions.get(key)
-        if session is None:
-            raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        session = self._continue(key, epoch)
         if epoch == FINAL_EPOCH:
             return ShareFetchPlan([])
-        self._step(session, epoch)
         session.update(wanted, forgotten)
         return ShareFetchPlan(list(session.partitions), session)
 
@@ -105,11 +108,7 @@ class ShareSessions:
         """A request with acknowledgements only; raises ShareSessionError."""
         if epoch == INITIAL_EPOCH:
             raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        session = self._sessions.get(key)
-        if session is None:
-            raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
-        if epoch != FINAL_EPOCH:
-            self._step(session, epoch)
+        self._continue(key, epoch)
 
     def find(self, key: SessionKey) -> ShareSession | None:
         return self._sessions.get(key)
@@ -129,10 +128,16 @@ class ShareSessions:
         """Whether any member of the group has a session."""
         return group_id in self._members
 
-    def _step(self, session: ShareSession, epoch: int) -> None:
-        if session.epoch != epoch:
-            raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        session.next_epoch()
+    def _continue(self, key: SessionKey, epoch: int) -> ShareSession:
+        """The session of a request after the first one, with its epoch advanced."""
+        session = self._sessions.get(key)
+        if session is None:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch != FINAL_EPOCH:
+            if session.epoch != epoch:
+                raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            session.advance_epoch()
+        return session
 
     def _open(self, key: SessionKey, wanted: list[SharedPartition], limit: int) -> ShareSession:
         self.close(key)

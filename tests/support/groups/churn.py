@@ -85,7 +85,7 @@ class ChurnDriver(ConsumerDriver):
         key, at = min(self.timers.items(), key=lambda item: item[1])
         del self.timers[key]
         self.now_ms = max(self.now_ms, at)
-        if self._perform(self.shard.timed_out(key, self.now_ms)) is not None:
+        if self._perform(self.shard.on_timeout(key, self.now_ms)) is not None:
             self.timers[key] = self.now_ms + RETRY_TIMER_MS
 
 

@@ -111,7 +111,7 @@ class CounterShard:
     def expirations(self) -> Container[Hashable]:
         return ()
 
-    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         self.timed.append(key)
         name = str(key)
         value = self.counters.get(name, 0) + 1

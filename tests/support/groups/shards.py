@@ -122,7 +122,7 @@ class ShardDriver(Generic[S]):
             key, at = due
             del self.timers[key]
             self.now_ms = max(self.now_ms, at)
-            self._perform(self.shard.timed_out(key, self.now_ms))
+            self._perform(self.shard.on_timeout(key, self.now_ms))
         self.now_ms = until
 
     def restart(self) -> None:

@@ -47,8 +47,8 @@ def test_a_partition_that_was_served_comes_last() -> None:
     sessions = ShareSessions()
     plan = begin(sessions, 0, A, B, C)
     assert plan.session is not None
-    plan.session.served(A)
-    plan.session.served((b"x" * 16, 9))
+    plan.session.move_to_end(A)
+    plan.session.move_to_end((b"x" * 16, 9))
     assert begin(sessions, 1).partitions == [B, C, A]
 
 
@@ -114,3 +114,11 @@ def test_a_group_is_known_while_a_member_has_a_session() -> None:
     assert sessions.has_group("g")
     sessions.close(BOB)
     assert not sessions.has_group("g")
+
+
+def test_the_order_of_partitions_rotates_with_the_epoch() -> None:
+    plan = ShareFetchPlan([A, B, C])
+    assert plan.rotated(0) == [A, B, C]
+    assert plan.rotated(4) == [B, C, A]
+    assert plan.rotated(-1) == [A, B, C]
+    assert ShareFetchPlan([]).rotated(5) == []

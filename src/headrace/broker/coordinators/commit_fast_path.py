@@ -37,7 +37,7 @@ class CommitFastPathHost(Protocol):
 
 
 class CommitFastPath(FastCommit):
-    """Implements `broker.connection.FastPath` for the commits of one partition."""
+    """Implements `FastPath` for the commits of one partition."""
 
     __slots__ = (
         "_batcher",

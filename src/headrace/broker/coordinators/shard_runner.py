@@ -369,7 +369,7 @@ class ShardRunner(Generic[S]):
         if key in self.shard.expirations and self._jumps.check_for_jump():
             self._timers.set(key, AFTER_JUMP_S)
             return
-        outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))
+        outcome = self.run(lambda shard, now_ms: shard.on_timeout(key, now_ms))
         if isinstance(outcome, CoordinatorError) and not self._gone:
             self._timers.set(key, RETRY_TIMER_S)
 

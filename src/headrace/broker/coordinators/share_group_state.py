@@ -19,7 +19,11 @@ from headrace.broker.share.share_partition_runner import (
 )
 from headrace.broker.share.share_state_persister import ShareStateHost, ShareStatePersister
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
+from headrace.coordinator.group.share.start_offsets import (
+    StartOffset,
+    StartOffsetAlteration,
+    StateDeletion,
+)
 from headrace.coordinator.group.share.state_initialization import CHOSEN_BY_LEADER, InitializeState
 from headrace.coordinator.group.share.state_topics import Partitions
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
@@ -123,7 +127,7 @@ class ShareGroupStates:
 
     async def alter(
         self, group_id: str, offsets: list[StartOffset]
-    ) -> tuple[Alteration, Mapping[SharePartitionKey, CoordinatorError]]:
+    ) -> tuple[StartOffsetAlteration, Mapping[SharePartitionKey, CoordinatorError]]:
         """Stores new start offsets; returns the accepted ones and the first errors."""
         accepted = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.alter_offsets(group_id, offsets)
@@ -155,7 +159,7 @@ class ShareGroupStates:
 
     async def delete_topics(
         self, group_id: str, topics: list[str]
-    ) -> tuple[Deletion, Mapping[bytes, CoordinatorError]]:
+    ) -> tuple[StateDeletion, Mapping[bytes, CoordinatorError]]:
         """Deletes the state of whole topics; returns what there was, and the errors."""
         begun = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_offset_deletion(group_id, topics)

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
+from headrace.broker.transactions.txn_error_codes import fenced_error
 from headrace.cluster.topology import GROUP_METADATA_TOPIC
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.coordinator.transaction.transaction import V1
-from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -46,15 +46,12 @@ async def _create_topic_then_add(
         await broker.groups.ensure_topic()
     except CoordinatorError as error:
         return AddOffsetsToTxnResponse(error_code=error.code)
-    reply = _add_offsets_partition(broker, version, request)
-    return await reply if isinstance(reply, asyncio.Future) else reply
+    return await resolve_reply(_add_offsets_partition(broker, version, request))
 
 
 def _add_offsets_partition(broker: Broker, version: int, request: AddOffsetsToTxnRequest) -> Reply:
     def refused(error: CoordinatorError) -> AddOffsetsToTxnResponse:
-        code = error.code
-        if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        code = fenced_error(error.code, knows_fenced=version >= FIRST_VERSION_WITH_FENCED)
         return AddOffsetsToTxnResponse(error_code=code)
 
     try:

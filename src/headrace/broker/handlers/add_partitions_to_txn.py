@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
+from headrace.broker.transactions.txn_error_codes import fenced_error
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
@@ -116,9 +117,7 @@ def _invalid_partitions(
 
 
 def _error_code(version: int, error: CoordinatorError) -> ErrorCode:
-    if error.code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error.code
+    return fenced_error(error.code, knows_fenced=version >= FIRST_VERSION_WITH_FENCED)
 
 
 async def _respond_when_decided(
@@ -126,10 +125,7 @@ async def _respond_when_decided(
     transactions: list[AddPartitionsToTxnTransaction],
     verdicts: list[Verdict | asyncio.Future[Verdict]],
 ) -> AddPartitionsToTxnResponse:
-    done = [
-        await verdict if isinstance(verdict, asyncio.Future) else verdict for verdict in verdicts
-    ]
-    return _response(version, transactions, done)
+    return _response(version, transactions, [await resolve_reply(one) for one in verdicts])
 
 
 def _response(

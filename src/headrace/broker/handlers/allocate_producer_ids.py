@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.controller.errors import NotController
+from headrace.controller.errors import NotController, require_active
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    active_controller = broker.active_controller
     try:
-        if active_controller is None:
-            raise NotController
+        active_controller = require_active(broker.active_controller)
         decided = await active_controller.decide(
             lambda controller: controller.allocate_producer_ids(
                 request.broker_id, request.broker_epoch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.broker.network.dispatch import Context
 from headrace.controller.broker_registration import check_broker_epoch
 from headrace.controller.decisions import Decisions
-from headrace.controller.errors import NotController
+from headrace.controller.errors import NotController, require_active
 from headrace.controller.isr_changes import IsrChange, IsrMember, IsrResult, alter_partitions
 from headrace.controller.result import ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
@@ -32,7 +32,6 @@ FIRST_VERSION_WITH_EPOCHS: Final = 3
 async def handle(
     broker: Broker, context: Context, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
-    active_controller = broker.active_controller
     changes = [
         IsrChange(
             topic.topic_id,
@@ -45,8 +44,7 @@ async def handle(
         for asked in topic.partitions
     ]
     try:
-        if active_controller is None:
-            raise NotController
+        active_controller = require_active(broker.active_controller)
         decided = await active_controller.decide(
             lambda controller: _decide_isr_changes(controller, request, changes)
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.network.authorized_operations import TOPIC_OPERATIONS
 from headrace.broker.network.dispatch import Context
 from headrace.cluster.image import MetadataImage, Topic
-from headrace.cluster.topic_names import name_problem
+from headrace.cluster.topic_names import missing_topic_error
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -73,13 +73,8 @@ def _describe_topic(
 ) -> DescribeTopicPartitionsResponseTopic:
     topic = image.topics.get(name)
     if topic is None:
-        invalid = name_problem(name) is not None
         return DescribeTopicPartitionsResponseTopic(
-            error_code=(
-                ErrorCode.INVALID_TOPIC_EXCEPTION
-                if invalid
-                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            ),
+            error_code=missing_topic_error(name),
             name=name,
             partitions=[],
             topic_authorized_operations=TOPIC_OPERATIONS,

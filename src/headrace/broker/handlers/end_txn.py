@@ -11,8 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
+from headrace.broker.transactions.txn_error_codes import fenced_error
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
@@ -33,7 +33,5 @@ def handle(
 
 
 def _error_response(version: int, error: CoordinatorError) -> EndTxnResponse:
-    code = error.code
-    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = fenced_error(error.code, knows_fenced=version >= FIRST_VERSION_WITH_FENCED)
     return EndTxnResponse(error_code=code)

@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
+from headrace.broker.transactions.txn_error_codes import fenced_error
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.init_producer_id import (
@@ -44,8 +45,7 @@ async def _allocate_ids_then_init(
         await broker.producer_ids.ensure_available()
     except CoordinatorError as error:
         return _error_response(context.version, error)
-    reply = _init_producer_id(broker, context, request)
-    return await reply if isinstance(reply, asyncio.Future) else reply
+    return await resolve_reply(_init_producer_id(broker, context, request))
 
 
 def _init_producer_id(broker: Broker, context: Context, request: InitProducerIdRequest) -> Reply:
@@ -62,7 +62,5 @@ def _init_producer_id(broker: Broker, context: Context, request: InitProducerIdR
 
 
 def _error_response(version: int, error: CoordinatorError) -> InitProducerIdResponse:
-    code = error.code
-    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = fenced_error(error.code, knows_fenced=version >= FIRST_VERSION_WITH_FENCED)
     return InitProducerIdResponse(error_code=code, producer_epoch=-1)

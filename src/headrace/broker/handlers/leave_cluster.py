@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.controlled_shutdown import begin_controlled_shutdown
-from headrace.controller.errors import NotController
+from headrace.controller.errors import NotController, require_active
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.leave_cluster import (
     LeaveClusterRequest,
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: LeaveClusterRequest
 ) -> LeaveClusterResponse:
-    active_controller = broker.active_controller
     try:
-        if active_controller is None:
-            raise NotController
+        active_controller = require_active(broker.active_controller)
         decided = await active_controller.decide(
             lambda controller: begin_controlled_shutdown(
                 controller.image, controller.rules, request.broker_id, request.broker_epoch

@@ -96,12 +96,9 @@ def _find(
     since = 1 if asked.timestamp >= 0 else SINCE_VERSION.get(asked.timestamp)
     if since is None or version < since:
         return _failed_partition(asked, ErrorCode.UNSUPPORTED_VERSION)
-    leader = table.find(topic, asked.partition_index)
+    leader = table.find_at_epoch(topic, asked.partition_index, asked.current_leader_epoch)
     if not isinstance(leader, SoleLeader):
         return _failed_partition(asked, leader)
-    fenced = leader.check_epoch(asked.current_leader_epoch)
-    if fenced:
-        return _failed_partition(asked, fenced)
     try:
         timestamp, offset, epoch = found = _find_offset(leader, asked.timestamp, bound)
     except StorageError as error:

@@ -20,7 +20,7 @@ from headrace.broker.network.authorized_operations import (
 from headrace.broker.network.dispatch import Context
 from headrace.cluster.image import BrokerRegistration as ClusterBroker
 from headrace.cluster.image import MetadataImage, Topic
-from headrace.cluster.topic_names import name_problem
+from headrace.cluster.topic_names import missing_topic_error
 from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.metadata import (
@@ -164,12 +164,7 @@ def _describe_requested(
     topic = image.topics.get(name)
     if topic is not None:
         return _describe_topic(topic, operations, image.live_ids)
-    error = errors.get(name)
-    if error is None:
-        invalid = name_problem(name) is not None
-        error = (
-            ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
+    error = errors.get(name) or missing_topic_error(name)
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import CoordinatorResult
 from headrace.protocol.messages.offset_fetch import (
@@ -63,13 +63,7 @@ def _fetch_group(
 
 
 async def _respond_when_read(version: int, answers: Sequence[_PendingGroup]) -> OffsetFetchResponse:
-    return _offset_fetch_response(
-        version,
-        [
-            answer if isinstance(answer, OffsetFetchResponseGroup) else await answer
-            for answer in answers
-        ],
-    )
+    return _offset_fetch_response(version, [await resolve_reply(answer) for answer in answers])
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

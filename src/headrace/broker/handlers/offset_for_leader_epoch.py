@@ -42,12 +42,9 @@ def handle(
 def _epoch_end_offset(
     broker: Broker, topic: str, asked: OffsetForLeaderPartition
 ) -> OffsetForLeaderEpochEpochEndOffset:
-    leader = broker.partitions.find(topic, asked.partition)
+    leader = broker.partitions.find_at_epoch(topic, asked.partition, asked.current_leader_epoch)
     if not isinstance(leader, SoleLeader):
         return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=leader)
-    fenced = leader.check_epoch(asked.current_leader_epoch)
-    if fenced:
-        return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=fenced)
     try:
         epoch, end_offset = leader.log.end_offset_for_epoch(asked.leader_epoch)
     except StorageError as error:

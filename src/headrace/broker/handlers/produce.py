@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
 from headrace.broker.produce.append_batch import (
     PendingValidations,
     append_batch,
@@ -83,10 +83,7 @@ async def _append_when_verified(
 ) -> ProduceResponse | bytes | None:
     """Appends after the transaction coordinator has verified or added the partitions."""
     admission.apply_verdict(await pending)
-    reply = _append_and_respond(broker, context, request, admission)
-    if isinstance(reply, asyncio.Future | Coroutine):
-        return await reply
-    return reply
+    return await resolve_reply(_append_and_respond(broker, context, request, admission))
 
 
 def _append_and_respond(
@@ -221,8 +218,7 @@ async def _respond_after_validation(
 ) -> ProduceResponse | bytes | None:
     """Responds once every batch that needs record validation is appended or refused."""
     await append_validated_batches(validations, broker.clock, appends)
-    reply = answer_when_done(broker, context, request, response, appends)
-    return await reply if isinstance(reply, asyncio.Future) else reply
+    return await resolve_reply(answer_when_done(broker, context, request, response, appends))
 
 
 def _reject_request(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:

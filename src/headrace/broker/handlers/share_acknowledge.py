@@ -57,10 +57,10 @@ def handle(
             acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
             responses=_topic_responses(outcomes),
         )
-        response.node_endpoints = add_share_leader_hints(
+        add_share_leader_hints(
+            response,
             broker.metadata.image,
             context.connection.listener,
-            response.responses,
             ShareAcknowledgeLeaderIdAndEpoch,
             ShareAcknowledgeNodeEndpoint,
         )

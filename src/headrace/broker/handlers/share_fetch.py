@@ -91,21 +91,23 @@ def _acknowledge_and_fetch(
     if request.is_renew_ack:
         plan = plan._replace(partitions=[])
     want = _share_fetch_limits(broker, request, key)
-    fetching = broker.shares.fetch(key.group_id, _rotated_partitions(plan, request), want)
+    partitions = plan.rotated(request.share_session_epoch) if want.take.max_records > 0 else []
+    fetching = broker.shares.fetch(key.group_id, partitions, want)
 
     def answer(
         read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome]
     ) -> ShareFetchResponse:
         if request.share_session_epoch == FINAL_EPOCH:
             broker.shares.close_session(key)
+        config = broker.coordinators.group_config(key.group_id)
         response = ShareFetchResponse(
-            acquisition_lock_timeout_ms=_lock_duration_ms(broker, key),
+            acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
             responses=_topic_responses(read, outcomes, plan),
         )
-        response.node_endpoints = add_share_leader_hints(
+        add_share_leader_hints(
+            response,
             broker.metadata.image,
             context.connection.listener,
-            response.responses,
             ShareFetchLeaderIdAndEpoch,
             ShareFetchNodeEndpoint,
         )
@@ -145,15 +147,6 @@ def _share_fetch_limits(
     )
 
 
-def _rotated_partitions(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPartition]:
-    """Rotates the order with each session epoch, so that the record limit starves no partition."""
-    partitions = plan.partitions
-    if not partitions or request.max_records <= 0 or request.max_bytes <= 0:
-        return []
-    first = max(0, request.share_session_epoch) % len(partitions)
-    return partitions[first:] + partitions[:first]
-
-
 def _topic_responses(
     read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome], plan: ShareFetchPlan
 ) -> list[ShareFetchableTopicResponse]:
@@ -162,7 +155,7 @@ def _topic_responses(
     for partition in dict.fromkeys((*read.found, *read.failed, *outcomes)):
         found = read.found.get(partition)
         if found is not None and plan.session is not None:
-            plan.session.served(partition)
+            plan.session.move_to_end(partition)
         topic_id, index = partition
         topic = topics.get(topic_id)
         if topic is None:
@@ -193,10 +186,6 @@ def _partition_data(
             for first, last, deliveries in found.acquired
         ]
     return data
-
-
-def _lock_duration_ms(broker: Broker, key: SessionKey) -> int:
-    return broker.coordinators.group_config(key.group_id).share_record_lock_duration_ms
 
 
 def _requested_partitions(request: ShareFetchRequest) -> Iterator[SharedPartition]:

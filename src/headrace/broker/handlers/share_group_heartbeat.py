@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.request_context import RequestContext
-from headrace.coordinator.group.share.member import JOINING_EPOCH
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -60,13 +60,12 @@ def _is_initializing_state(broker: Broker, request: ShareGroupHeartbeatRequest) 
 async def _join_when_initialized(
     broker: Broker, caller: RequestContext, request: ShareGroupHeartbeatRequest, first: Answer
 ) -> ShareGroupHeartbeatResponse:
-    response = await first if isinstance(first, asyncio.Future) else first
+    response = await resolve_reply(first)
     starting = broker.coordinators.share_group_states.starting(request.group_id)
     if response.error_code or starting is None:
         return response
     await asyncio.wait([starting], timeout=MAX_WAIT_FOR_STATE_S)
-    again = _heartbeat(broker, caller, request)
-    return await again if isinstance(again, asyncio.Future) else again
+    return await resolve_reply(_heartbeat(broker, caller, request))
 
 
 def _error_response(error: CoordinatorError) -> ShareGroupHeartbeatResponse:

@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.dispatch import Context
+from headrace.broker.network.dispatch import Context, resolve_reply
+from headrace.broker.transactions.txn_error_codes import verification_error
 from headrace.broker.transactions.txn_verification import (
     admit_group,
     group_markers,
@@ -82,10 +83,11 @@ async def _commit_when_verified(
         # The transaction may have ended during the wait, so its state is checked again.
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         if broker.transactions.remote_leader_of(request.transactional_id) is None:
-            again = admit_group(
-                broker, request.transactional_id, producer, request.group_id, adds=False
+            verdict = await resolve_reply(
+                admit_group(
+                    broker, request.transactional_id, producer, request.group_id, adds=False
+                )
             )
-            verdict = again if isinstance(again, ErrorCode) else await again
         elif has_group_ended(
             broker,
             request.group_id,
@@ -94,29 +96,22 @@ async def _commit_when_verified(
             adds=version >= FIRST_VERSION_THAT_ADDS,
         ):
             verdict = ErrorCode.INVALID_TXN_STATE
-    reply = _commit_offsets(broker, version, request, verdict)
-    return await reply if isinstance(reply, asyncio.Future) else reply
+    return await resolve_reply(_commit_offsets(broker, version, request, verdict))
 
 
 def _commit_offsets(
     broker: Broker, version: int, request: TxnOffsetCommitRequest, verdict: ErrorCode
 ) -> Reply:
     if verdict:
-        return _error_response(broker, version, request, _producer_error(version, verdict))
+        code = verification_error(
+            verdict, knows_abortable=version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE
+        )
+        return _error_response(broker, version, request, code)
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit_in_transaction(version, request, now_ms),
         lambda error: _error_response(broker, version, request, error.code),
     )
-
-
-def _producer_error(version: int, verdict: ErrorCode) -> ErrorCode:
-    """The error for a producer whose broker asked the transaction coordinator on its behalf."""
-    if verdict is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if verdict is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_THAT_KNOWS_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
-    return verdict
 
 
 def _partition_exists(broker: Broker, topic: str, partition: int) -> bool:

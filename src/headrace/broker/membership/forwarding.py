@@ -6,11 +6,11 @@ the request's time limit.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
-from headrace.broker.network.dispatch import Answer, Context, Handle, Reply
+from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.store import TooLarge
@@ -79,7 +79,7 @@ class Forwarding:
     ) -> Answer:
         if context.client_id.startswith(CLIENT_ID_PREFIX):
             try:
-                return await _awaited(handle(context, request))
+                return await resolve_reply(handle(context, request))
             except NotController:
                 return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
             except TooLarge:
@@ -99,7 +99,7 @@ class Forwarding:
                 while True:
                     try:
                         if membership.active_controller is not None:
-                            return await _awaited(handle(context, request))
+                            return await resolve_reply(handle(context, request))
                         answer = await membership.ask(
                             request, spec.response, timeout_s=timeout_s, version=context.version
                         )
@@ -171,15 +171,11 @@ class Forwarding:
         spec = spec_of(request)
         context = Context(None, spec.max_version, b"")
         try:
-            answer = await _awaited(self._handler_of(spec.key)(context, request))
+            answer = await resolve_reply(self._handler_of(spec.key)(context, request))
         except NotController:
             return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
         assert isinstance(answer, Struct)
         return answer
-
-
-async def _awaited(reply: Reply) -> Answer:
-    return await reply if isinstance(reply, Awaitable) else reply
 
 
 def _refusal(

@@ -18,7 +18,7 @@ from headrace.cluster.records import MetadataRecord
 from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.config_changes import ConfigControl
 from headrace.controller.decisions import Decisions
-from headrace.controller.errors import NotController
+from headrace.controller.errors import require_active
 from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 
@@ -144,9 +144,7 @@ class MemberMetadata:
 
         Raises `NotController` unless this broker is the active controller.
         """
-        active_controller = self.active_controller
-        if active_controller is None:
-            raise NotController
+        active_controller = require_active(self.active_controller)
         decided = await active_controller.decide(decision)
         # The controller may have changed since. The decision remains valid, and the new controller
         # publishes it.

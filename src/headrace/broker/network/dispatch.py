@@ -8,10 +8,10 @@ answers in version 0.
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.coordinator.common.request_context import RequestContext
@@ -150,6 +150,12 @@ Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
 Handle = Callable[[Context, Struct], Reply]
 """A handler, bound to its broker."""
+T = TypeVar("T")
+
+
+async def resolve_reply(reply: T | Awaitable[T]) -> T:
+    """The answer of a handler or a coordinator, which may have given it at once."""
+    return await reply if isinstance(reply, Awaitable) else reply
 
 
 class RequestHost(Protocol):

@@ -137,6 +137,13 @@ class PartitionTable:
         hosted = self.by_name.get(topic)
         return hosted.find(index) if hosted is not None else UNKNOWN_TOPIC_OR_PARTITION
 
+    def find_at_epoch(self, topic: str, index: int, leader_epoch: int) -> SoleLeader | ErrorCode:
+        """Like `find`; the error also if the client knows another leader epoch."""
+        leader = self.find(topic, index)
+        if isinstance(leader, ErrorCode):
+            return leader
+        return leader.check_epoch(leader_epoch) or leader
+
     def replica(self, topic: str, index: int) -> SoleLeader | Follower | None:
         """This broker's replica, in either role."""
         hosted = self.by_name.get(topic)

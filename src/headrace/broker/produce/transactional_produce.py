@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
+from headrace.broker.transactions.txn_error_codes import produce_error
 from headrace.broker.transactions.txn_verification import (
     TxnVerificationHost,
     Write,
     admit,
     is_open,
-    produce_error,
     transactional_write,
     verify,
 )

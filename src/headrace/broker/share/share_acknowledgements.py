@@ -54,6 +54,16 @@ class ShareTopicResponse(Protocol[LeaderT]):
     def partitions(self) -> Sequence[SharePartitionResponse[LeaderT]]: ...
 
 
+class ShareResponse(Protocol[LeaderT, EndpointT]):
+    """The response of ShareFetch or ShareAcknowledge."""
+
+    acquisition_lock_timeout_ms: int
+    node_endpoints: list[EndpointT]
+
+    @property
+    def responses(self) -> Sequence[ShareTopicResponse[LeaderT]]: ...
+
+
 def checked_session_key(group_id: str | None, member_id: str | None) -> SessionKey:
     """The session of the request; raises ShareSessionError for an invalid group or member id."""
     if group_id is None:
@@ -96,21 +106,21 @@ def acknowledge_partitions(
 
 
 def add_share_leader_hints(
+    response: ShareResponse[LeaderT, EndpointT],
     image: MetadataImage,
     listener: str,
-    topics: Iterable[ShareTopicResponse[LeaderT]],
     leader: Callable[..., LeaderT],
     endpoint: Callable[..., EndpointT],
-) -> list[EndpointT]:
-    """Like `add_leader_hints`, for partitions of these topics that this broker does not lead."""
+) -> None:
+    """Like `add_leader_hints`, for partitions of `response` that this broker does not lead."""
     known = image.topics_by_id
     wrong = (
         WrongLeader(known.get(topic.topic_id), data.partition_index, data)
-        for topic in topics
+        for topic in response.responses
         for data in topic.partitions
         if data.error_code in WRONG_LEADER_ERRORS
     )
-    return add_leader_hints(image, listener, wrong, leader, endpoint)
+    response.node_endpoints = add_leader_hints(image, listener, wrong, leader, endpoint)
 
 
 def when_all(

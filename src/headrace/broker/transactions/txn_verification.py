@@ -49,16 +49,6 @@ ASKING_TIMEOUT_S: Final = 10.0  # producers wait for 30 s and retry
 
 _STILL_ENDING: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 
-# The coordinator is unavailable at the moment. Clients, also old ones, retry this error without a
-# request for new metadata.
-_TRY_AGAIN: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
-
 
 class TransactionCoordinator(Protocol):
     """Keeps the transactions: which producer has one open, and in which partitions."""
@@ -322,16 +312,3 @@ def has_group_ended(
 def _group_leader(broker: TxnVerificationHost, group_id: str) -> SoleLeader | None:
     leader = broker.partitions.find(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
     return leader if isinstance(leader, SoleLeader) else None
-
-
-def produce_error(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:
-    """Translates the coordinator's error for a producer that has sent it no request."""
-    if code in _TRY_AGAIN:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-        return code if adds else ErrorCode.NOT_ENOUGH_REPLICAS
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
-        return ErrorCode.INVALID_TXN_STATE
-    return code

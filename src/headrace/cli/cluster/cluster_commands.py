@@ -17,7 +17,7 @@ from headrace.cli.session import Session, find_topics, parse_partitions, partiti
 from headrace.client.brokers import unregister_broker
 from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource, ResourceKind, describe_configs
-from headrace.client.elections import Election, elect_leaders
+from headrace.client.elections import ElectionType, elect_leaders
 from headrace.client.errors import UnsupportedByBroker
 from headrace.client.metadata import PartitionInfo
 from headrace.client.reassignments import list_reassignments
@@ -302,7 +302,7 @@ def elect(
     chosen = parse_partitions(partitions)
     if chosen is not None and not topics:
         raise usage("--partitions needs a topic: name the topic too")
-    election = Election.UNCLEAN if unclean else Election.PREFERRED
+    election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     if unclean and not _approve_unclean(session, topics, chosen, execute):
         return None
 

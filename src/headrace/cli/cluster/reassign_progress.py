@@ -21,7 +21,7 @@ from headrace.cli.exits import CommandFailed, ExitCode, sentence
 from headrace.cli.output import Block, Format, Table, code_of, counted, remark
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
-from headrace.client.elections import Election, elect_leaders
+from headrace.client.elections import ElectionType, elect_leaders
 from headrace.client.reassignments import Move, alter_reassignments, list_reassignments
 from headrace.client.results import TopicPartition
 from headrace.client.throttles import clear_throttle, set_throttle
@@ -152,7 +152,9 @@ class ReassignJob:
             topics = {each.partition.topic for each in changes}
             await clear_throttle(client, sorted(brokers), sorted(topics), timeout_s=self._timeout_s)
         moved = [each.partition for each in changes]
-        outcomes = await elect_leaders(client, Election.PREFERRED, moved, timeout_s=self._timeout_s)
+        outcomes = await elect_leaders(
+            client, ElectionType.PREFERRED, moved, timeout_s=self._timeout_s
+        )
         for each, why in outcomes.items():
             if why is not None and why.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 remark(f"{each} is not led by its preferred replica yet: {sentence(why)}")

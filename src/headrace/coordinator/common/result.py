@@ -66,7 +66,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Calls `Shard.timed_out(key)` after the delay; replaces a timer of the same key."""
+    """Calls `Shard.on_timeout(key)` after the delay; replaces a timer of the same key."""
 
     key: Hashable
     delay_ms: int
@@ -91,7 +91,7 @@ class PreparedRecords(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """The records in the encoding of `records.plain.plain_records`."""
+        """The records in the encoding of `records.plain_batch`."""
         ...
 
     def replay(self, first_offset: int) -> None:

@@ -34,7 +34,7 @@ class Shard(Protocol):
         """The timers that delete things because of their age, by the wall clock."""
         ...
 
-    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         """Called when a timer of this shard expires."""
         ...
 

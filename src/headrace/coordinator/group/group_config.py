@@ -62,7 +62,7 @@ class GroupConfig:
     @classmethod
     def from_overrides(cls, effective: EffectiveConfig, own: Mapping[str, str]) -> "GroupConfig":
         """The settings of a group with these overrides."""
-        return _Reader(effective, own).config()
+        return _GroupConfigReader(effective, own).config()
 
 
 class GroupConfigs:
@@ -93,7 +93,7 @@ class GroupConfigs:
         }
 
 
-class _Reader:
+class _GroupConfigReader:
     """Finds values: the group's override within the broker's bounds, else the broker's value."""
 
     def __init__(self, effective: EffectiveConfig, own: Mapping[str, str]) -> None:

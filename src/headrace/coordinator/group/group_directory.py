@@ -13,7 +13,7 @@ from headrace.protocol.messages.describe_groups import DescribeGroupsDescribedGr
 from headrace.protocol.messages.list_groups import ListedGroup
 
 
-class Directory:
+class GroupDirectory:
     """Reads `groups`; a deletion writes tombstones like any other change."""
 
     def __init__(self, groups: Mapping[str, Group], offsets: OffsetState) -> None:

@@ -1,5 +1,4 @@
-"""What a part of the group coordinator offers its shard: one part per kind of group, and
-offsets."""
+"""What a manager offers its shard. Each kind of group has one, and so have offsets."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ Replay = Callable[[Any, Any], None]
 
 
 class GroupManager(Protocol):
-    """A part sees only its own records and timers; its timer keys are tuples that start with its
+    """A manager sees only its own records and timers; its timer keys are tuples that start with its
     name."""
 
     @property
@@ -25,8 +24,8 @@ class GroupManager(Protocol):
         """As `Shard.loaded`."""
         ...
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
-        """As `Shard.timed_out`; `key` still starts with the part's name."""
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+        """As `Shard.on_timeout`; `key` still starts with the manager's name."""
         ...
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:

@@ -1,8 +1,8 @@
 """The groups of one partition of `__consumer_offsets`.
 
-A group belongs to the part of its kind, `classic`, `consumer` or `share`. `offsets` keeps committed
+Each kind of group has its manager: `classic`, `consumer`, `share`. `offsets` keeps committed
 offsets, `directory` lists and deletes groups of any kind. `groups` is the table of all groups:
-parts add and remove entries when they replay their records.
+managers add and remove entries when they replay their records.
 """
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable
@@ -17,9 +17,9 @@ from headrace.coordinator.group.classic.classic_groups import ClassicGroups
 from headrace.coordinator.group.consumer.consumer_groups import ConsumerGroups
 from headrace.coordinator.group.group import Group
 from headrace.coordinator.group.group_config import GroupConfig
-from headrace.coordinator.group.group_directory import Directory
+from headrace.coordinator.group.group_directory import GroupDirectory
 from headrace.coordinator.group.group_manager import GroupManager, Replay
-from headrace.coordinator.group.offsets.offset_manager import Offsets
+from headrace.coordinator.group.offsets.offset_manager import OffsetManager
 from headrace.coordinator.group.records.format import FORMAT
 from headrace.coordinator.group.records.offsets import (
     LegacyOffsetCommitKey,
@@ -31,7 +31,7 @@ from headrace.protocol.struct import Struct
 
 
 class GroupShard:
-    """Implements `coordinator.shard.Shard`."""
+    """Implements `Shard`."""
 
     def __init__(
         self,
@@ -45,19 +45,21 @@ class GroupShard:
         self.config = config
         self.random = random
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets(self.groups, image, config)
-        self.directory = Directory(self.groups, self.offsets.state)
+        self.offsets = OffsetManager(self.groups, image, config)
+        self.directory = GroupDirectory(self.groups, self.offsets.state)
         self.classic = ClassicGroups(self)
         self.consumer = ConsumerGroups(self)
         self.share = ShareGroups(self)
-        self._parts: dict[str, GroupManager] = {
+        self._managers: dict[str, GroupManager] = {
             "classic": self.classic,
             "consumer": self.consumer,
             "share": self.share,
             "offsets": self.offsets,
         }
         self._replays: dict[type[Struct], Replay] = {
-            key: replay for part in self._parts.values() for key, replay in part.replays.items()
+            key: replay
+            for manager in self._managers.values()
+            for key, replay in manager.replays.items()
         }
 
     @property
@@ -81,36 +83,38 @@ class GroupShard:
         self.offsets.state.end_transaction(producer, committed=committed)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        return _merged(part.loaded(now_ms) for part in self._parts.values())
+        return _merge(manager.loaded(now_ms) for manager in self._managers.values())
 
     @property
     def expirations(self) -> Container[Hashable]:
         return self.offsets.expirations
 
-    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         assert isinstance(key, tuple)
-        return self._parts[key[0]].timed_out(key, now_ms)
+        return self._managers[key[0]].on_timeout(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
         """These topics were created, deleted, recreated or got more partitions."""
-        return _merged(part.metadata_changed(topics, now_ms) for part in self._parts.values())
+        return _merge(
+            manager.metadata_changed(topics, now_ms) for manager in self._managers.values()
+        )
 
     def unload(self, error: CoordinatorError) -> None:
-        for part in self._parts.values():
-            part.unload(error)
+        for manager in self._managers.values():
+            manager.unload(error)
 
 
-def _merged(turns: Iterable[CoordinatorResult[None]]) -> CoordinatorResult[None]:
+def _merge(results: Iterable[CoordinatorResult[None]]) -> CoordinatorResult[None]:
     """Merges results that have no response."""
-    every = list(turns)
-    undos = [turn.undo for turn in every if turn.undo is not None]
+    every = list(results)
+    undos = [result.undo for result in every if result.undo is not None]
 
     def undo(error: CoordinatorError) -> None:
-        for take_back in undos:
-            take_back(error)
+        for undo_one in undos:
+            undo_one(error)
 
     def joined(name: str) -> list[Any]:
-        return [item for turn in every for item in getattr(turn, name)]
+        return [item for result in every for item in getattr(result, name)]
 
     return CoordinatorResult(
         None,

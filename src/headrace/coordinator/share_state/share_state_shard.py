@@ -79,7 +79,7 @@ class StateChange(NamedTuple):
 
 
 class ShareStateShard:
-    """Implements `coordinator.shard.Shard`."""
+    """Implements `Shard`."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class ShareStateShard:
         """Nothing is deleted because of its age."""
         return ()
 
-    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         if key == _COLD:
             interval_ms = self._config.cold_snapshot_interval_ms
             again = SetTimer(_COLD, interval_ms)

@@ -49,7 +49,7 @@ _EXPIRABLE: Final = (
 
 
 class TransactionShard:
-    """Implements `coordinator.shard.Shard`.
+    """Implements `Shard`.
 
     `new_producer_id` returns an unused id, or raises CoordinatorError while there is none.
     `version` is the finalised level of the feature `transaction.version`.
@@ -101,14 +101,14 @@ class TransactionShard:
                 producer_id=NO_PRODUCER_ID,
                 producer_epoch=NO_EPOCH,
             )
-            return self._turn(ask_again, [aborted])
+            return self._write_transactions(ask_again, [aborted])
         renewed = init_producer_id.renewed(
             transaction, expected, timeout_ms, self._new_producer_id, now_ms
         )
         answer = InitProducerIdResponse(
             producer_id=renewed.producer_id, producer_epoch=renewed.epoch
         )
-        return self._turn(answer, [renewed])
+        return self._write_transactions(answer, [renewed])
 
     def add_partitions(
         self,
@@ -125,7 +125,7 @@ class TransactionShard:
         if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
             return CoordinatorResult(answer)
         added = transaction.with_partitions(partitions, client_version, now_ms)
-        return self._turn(answer, [added])
+        return self._write_transactions(answer, [added])
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[Partition]
@@ -155,14 +155,18 @@ class TransactionShard:
             return (
                 CoordinatorResult(EndTxnResponse())
                 if decided is None
-                else self._turn(EndTxnResponse(), [decided])
+                else self._write_transactions(EndTxnResponse(), [decided])
             )
         decided = end_txn.end_v2(
             transaction, producer, self._new_producer_id, commit=commit, now_ms=now_ms
         )
         after = transaction if decided is None else decided.completed(now_ms)
         answer = EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
-        return CoordinatorResult(answer) if decided is None else self._turn(answer, [decided])
+        return (
+            CoordinatorResult(answer)
+            if decided is None
+            else self._write_transactions(answer, [decided])
+        )
 
     def complete(self, written: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
         """Every partition has the marker."""
@@ -173,7 +177,7 @@ class TransactionShard:
             or (transaction.producer_id, transaction.epoch) != (written.producer_id, written.epoch)
         ):
             return CoordinatorResult(None)  # markers that were written twice
-        return self._turn(None, [transaction.completed(now_ms)])
+        return self._write_transactions(None, [transaction.completed(now_ms)])
 
     def find(self, transactional_id: str) -> Transaction:
         """For tools; raises CoordinatorError."""
@@ -205,7 +209,7 @@ class TransactionShard:
             raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return transaction
 
-    def _turn(
+    def _write_transactions(
         self,
         answer: R,
         changed: Sequence[Transaction],
@@ -219,10 +223,10 @@ class TransactionShard:
             changes=[one.to_change() for one in changed],
             timers=timers,
             effects=[WriteMarkers.for_transaction(one) for one in changed if one.state.is_prepared],
-            undo=self._undo,
+            undo=self._forget_last_epochs,
         )
 
-    def _undo(self, error: CoordinatorError) -> None:
+    def _forget_last_epochs(self, error: CoordinatorError) -> None:
         self._last_epochs.clear()
 
     # --- records --------------------------------------------------------------------------------
@@ -269,7 +273,7 @@ class TransactionShard:
     def expirations(self) -> Container[Hashable]:
         return (EXPIRATION_TIMER,)
 
-    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
         return self._abort_overdue(now_ms) if key == ABORT_TIMER else self._expire(now_ms)
 
     def _abort_overdue(self, now_ms: int) -> CoordinatorResult[None]:
@@ -290,7 +294,7 @@ class TransactionShard:
                 aborted.append(end_txn.fenced(one, self._version(), self._new_producer_id, now_ms))
             except CoordinatorError:
                 continue  # no producer id at the moment; the next check may have one
-        return self._turn(None, aborted, [SetTimer(ABORT_TIMER, interval_ms)])
+        return self._write_transactions(None, aborted, [SetTimer(ABORT_TIMER, interval_ms)])
 
     def _expire(self, now_ms: int) -> CoordinatorResult[None]:
         horizon_ms = now_ms - self._config.id_expiration_ms

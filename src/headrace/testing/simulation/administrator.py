@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from headrace.client.client import ClusterClient
-from headrace.client.elections import Election, elect_leaders
+from headrace.client.elections import ElectionType, elect_leaders
 from headrace.client.errors import ClientError
 from headrace.client.reassignments import alter_reassignments
 from headrace.client.results import TopicPartition
@@ -57,7 +57,7 @@ class Administrator:
         )
 
     async def _elect(self) -> None:
-        await elect_leaders(self._client, Election.PREFERRED, None, timeout_s=PATIENCE_S)
+        await elect_leaders(self._client, ElectionType.PREFERRED, None, timeout_s=PATIENCE_S)
 
     async def _topic(self) -> None:
         name = f"{SCRATCH}-{self._scratch}"

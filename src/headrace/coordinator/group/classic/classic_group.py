@@ -1,8 +1,8 @@
-"""A classic group: its members, its generation, and its state in a rebalance (`state.py`).
+"""A classic group: its members, its generation, and its state in a rebalance (`classic_state.py`).
 
-The log keeps what `snapshot.py` writes: the generation, its protocol and leader, the members with
-their subscriptions and assignments. Everything else is soft state: the requests that wait for a
-join or a sync, the member ids that were handed out and not used yet, and a rebalance in progress.
+The log keeps what `group_record.py` writes: the generation, its protocol and leader, the members
+with their subscriptions and assignments. Everything else is soft state: the requests that wait for
+a join or a sync, the member ids that were handed out and not used yet, and a rebalance in progress.
 After a move of the coordinator the group is Stable (or Empty) in the generation that was last
 written, and its members learn of a rebalance with their next heartbeat, as in Kafka.
 
@@ -26,7 +26,7 @@ from headrace.coordinator.group.classic.subscription import (
     CONSUMER_PROTOCOL_TYPE,
     subscribed_topics,
 )
-from headrace.coordinator.group.group import CommitCheck, GroupType
+from headrace.coordinator.group.group import CommitCheck, CommittingMember, GroupType
 from headrace.coordinator.group.records.classic import GroupMetadataKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
@@ -37,7 +37,7 @@ _EMPTY: Final = ClassicState.EMPTY
 
 
 class ClassicGroup:
-    """One group. Implements `groups.group.Group`."""
+    """Implements `Group`."""
 
     kind = GroupType.CLASSIC
 
@@ -196,7 +196,7 @@ class ClassicGroup:
     # Generations
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """The only way to change the state; raises `IllegalTransition`."""
+        """The only way to change the state; raises `IllegalGroupTransition`."""
         check_transition(self.group_id, self._state, state)
         self._state = state
         self.state_since_ms = now_ms
@@ -245,23 +245,17 @@ class ClassicGroup:
             return None
         return subscribed_topics(member.metadata(protocol) for member in self.members.values())
 
-    # The protocol `groups.group.Group`
+    # The protocol `Group`
 
     def state_name(self, now_ms: int) -> str:
         return self._state.value
 
-    def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        version: int,
-    ) -> CommitCheck | None:
+    def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
+        generation, transactional = sender.generation, sender.transactional
         if generation < 0 and self.is_empty:
             # A consumer without group management, or a tool that resets offsets.
             return None
+        member_id, instance_id = sender.member_id, sender.instance_id
         if generation >= 0 or member_id or instance_id is not None:
             if instance_id is not None or member_id not in self.members:
                 self.check_member(member_id, instance_id)

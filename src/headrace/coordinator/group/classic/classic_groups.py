@@ -16,17 +16,17 @@ from headrace.coordinator.group.classic.group_record import (
     new_group_record,
 )
 from headrace.coordinator.group.classic.join_context import JoinContext
-from headrace.coordinator.group.classic.join_group import Joins
+from headrace.coordinator.group.classic.join_group import ClassicJoinGroup
 from headrace.coordinator.group.classic.leave_group import ClassicLeaveGroup
 from headrace.coordinator.group.classic.member import protocols_of
 from headrace.coordinator.group.classic.rebalance import Rebalances
-from headrace.coordinator.group.classic.responses import refused_join
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
-from headrace.coordinator.group.classic.sync_group import Syncs
+from headrace.coordinator.group.classic.responses import join_error
+from headrace.coordinator.group.classic.sync_group import ClassicSyncGroup
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.group_manager import Replay
 from headrace.coordinator.group.records.classic import GroupMetadataKey, GroupMetadataValue
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -45,7 +45,7 @@ UNKNOWN_TIME: Final = -1
 
 
 class ClassicGroups:
-    """Implements `groups.part.Part`.
+    """Implements `GroupManager`.
 
     A request for a consumer group (KIP-848) that has members is passed to `shard.consumer`: its
     members may still use the classic protocol while the group migrates.
@@ -54,11 +54,11 @@ class ClassicGroups:
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
         self._loaded = False
-        self._arriving: dict[str, ClassicGroup] = {}
+        self._new_groups: dict[str, ClassicGroup] = {}
         self.rebalances = Rebalances(shard.config)
-        self._joins = Joins(self.rebalances, shard.config, shard.random)
-        self._syncs = Syncs(self.rebalances)
-        self._departures = ClassicLeaveGroup(self.rebalances)
+        self._join_group = ClassicJoinGroup(self.rebalances, shard.config, shard.random)
+        self._sync_group = ClassicSyncGroup(self.rebalances)
+        self._leave_group = ClassicLeaveGroup(self.rebalances)
 
     # Requests
 
@@ -72,27 +72,27 @@ class ClassicGroups:
         longest_ms = config.classic_max_session_timeout_ms
         if not shortest_ms <= request.session_timeout_ms <= longest_ms:
             return CoordinatorResult(
-                refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+                join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
             )
         group = self._shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._shard.consumer.classic_join(group, context, request, now_ms)
         if group is not None and group.kind is GroupType.SHARE:
-            return CoordinatorResult(refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return CoordinatorResult(join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if isinstance(group, ClassicGroup):
             return self._join(group, context, request, now_ms)
         if request.member_id:
-            return CoordinatorResult(refused_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+            return CoordinatorResult(join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         return self._join_new_group(group, context, request, now_ms)
 
     def _join(
         self, group: ClassicGroup, context: RequestContext, request: JoinGroupRequest, now_ms: int
     ) -> CoordinatorResult[JoinGroupResponse]:
-        draft = ResultBuilder()
-        attempt = JoinContext(
-            group, context, request, draft, now_ms, protocols_of(request.protocols)
+        result = ResultBuilder()
+        joining = JoinContext(
+            group, context, request, result, now_ms, protocols_of(request.protocols)
         )
-        return draft.turn(self._joins.join(attempt))
+        return result.build(self._join_group.join(joining))
 
     def _join_new_group(
         self,
@@ -104,17 +104,17 @@ class ClassicGroups:
         """The group exists from its first record on; `replaced` is an empty consumer group, which
         is deleted."""
         group = ClassicGroup(request.group_id, now_ms)
-        turn = self._join(group, context, request, now_ms)
+        joined = self._join(group, context, request, now_ms)
         if not group.members and not group.pending_joins:
-            return turn  # refused
+            return joined  # refused
         gone = [] if replaced is None else replaced.tombstones()
         timers = [] if replaced is None else replaced.timers()
-        self.expect(group)
+        self.register_new_group(group)
         return CoordinatorResult(
-            turn.answer,
+            joined.answer,
             changes=[*gone, new_group_record(group)],
-            timers=[*timers, *turn.timers],
-            undo=lambda error: self.forget(group),
+            timers=[*timers, *joined.timers],
+            undo=lambda error: self.discard_new_group(group),
         )
 
     def sync(
@@ -124,8 +124,8 @@ class ClassicGroups:
         if group is None or group.is_empty:
             raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ClassicGroup):
-            draft = ResultBuilder()
-            return draft.turn(self._syncs.sync(group, request, draft, now_ms))
+            result = ResultBuilder()
+            return result.build(self._sync_group.sync(group, request, result, now_ms))
         return self._shard.consumer.classic_sync(_consumer(group), context, request, now_ms)
 
     def heartbeat(
@@ -161,9 +161,9 @@ class ClassicGroups:
         self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
         """Removes members as if they had left."""
-        draft = ResultBuilder()
-        answers = self._departures.leave(group, members, draft, now_ms)
-        return draft.turn(LeaveGroupResponse(members=answers))
+        result = ResultBuilder()
+        answers = self._leave_group.leave(group, members, result, now_ms)
+        return result.build(LeaveGroupResponse(members=answers))
 
     # Groups that appear without a request
 
@@ -171,14 +171,14 @@ class ClassicGroups:
         """A group for committed offsets without members; it has no record of its own."""
         return ClassicGroup(group_id, UNKNOWN_TIME)
 
-    def expect(self, group: ClassicGroup) -> None:
+    def register_new_group(self, group: ClassicGroup) -> None:
         """Registers a group that is created by a result which is not replayed yet: its first record
         adds it to the table, together with the requests that already wait in it."""
-        self._arriving[group.group_id] = group
+        self._new_groups[group.group_id] = group
 
-    def forget(self, group: ClassicGroup) -> None:
+    def discard_new_group(self, group: ClassicGroup) -> None:
         """The result that created the group could not be written."""
-        self._arriving.pop(group.group_id, None)
+        self._new_groups.pop(group.group_id, None)
 
     # Records and timers
 
@@ -193,8 +193,8 @@ class ClassicGroups:
             if isinstance(group, ClassicGroup):
                 group.mark_dead()
                 del groups[key.group_id]
-        elif key.group_id in self._arriving:
-            groups[key.group_id] = self._arriving.pop(key.group_id)
+        elif key.group_id in self._new_groups:
+            groups[key.group_id] = self._new_groups.pop(key.group_id)
         elif self._loaded and isinstance(group, ClassicGroup):
             confirm_group(group, value)
         else:
@@ -204,25 +204,25 @@ class ClassicGroups:
         """Every member gets a full session timeout. A group that exceeds the limit rebalances, so
         that its members can commit before some of them are refused."""
         self._loaded = True
-        draft = ResultBuilder()
+        result = ResultBuilder()
         for group in self._groups():
             for member in group.members.values():
-                self.rebalances.refresh_session(member, draft)
+                self.rebalances.refresh_session(member, result)
             if len(group.members) > self._shard.config(group.group_id).classic_max_size:
-                self.rebalances.prepare(group, draft, now_ms)
-        return draft.turn(None)
+                self.rebalances.prepare_rebalance(group, result, now_ms)
+        return result.build(None)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         _, what, group_id, *member = key
         group = self._shard.groups.get(group_id)
-        draft = ResultBuilder()
+        result = ResultBuilder()
         if not isinstance(group, ClassicGroup):
             pass
         elif what == "session":
-            self.rebalances.session_over(group, member[0], draft, now_ms)
+            self.rebalances.on_session_timeout(group, member[0], result, now_ms)
         else:
-            self.rebalances.phase_over(group, draft, now_ms)
-        return draft.turn(None)
+            self.rebalances.on_phase_timeout(group, result, now_ms)
+        return result.build(None)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
         """The leaders of classic groups watch the topics themselves."""

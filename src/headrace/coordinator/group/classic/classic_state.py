@@ -51,7 +51,7 @@ VALID_PREVIOUS_STATES: Final[Mapping[ClassicState, frozenset[ClassicState]]] = {
 }
 
 
-class IllegalTransition(Exception):
+class IllegalGroupTransition(Exception):
     """A transition that is not in the table: a bug in the coordinator."""
 
 
@@ -61,8 +61,8 @@ def can_become(state: ClassicState, target: ClassicState) -> bool:
 
 
 def check_transition(group_id: str, state: ClassicState, target: ClassicState) -> None:
-    """Raises `IllegalTransition` if the table does not have it."""
+    """Raises `IllegalGroupTransition` if the table does not have it."""
     if not can_become(state, target):
         valid = ", ".join(sorted(each.value for each in VALID_PREVIOUS_STATES[target]))
         msg = f"group {group_id} cannot go from {state.value} to {target.value}, only from {valid}"
-        raise IllegalTransition(msg)
+        raise IllegalGroupTransition(msg)

@@ -7,7 +7,7 @@ from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import Deferred
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.member import ClassicMember, MemberProtocol
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
@@ -22,7 +22,7 @@ class JoinContext:
     group: ClassicGroup
     context: RequestContext
     request: JoinGroupRequest
-    draft: ResultBuilder
+    result: ResultBuilder
     now_ms: int
     protocols: tuple[MemberProtocol, ...]
 

@@ -12,8 +12,8 @@ from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.join_context import JoinAnswer, JoinContext
 from headrace.coordinator.group.classic.member import ClassicMember, session_timer
 from headrace.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalances
-from headrace.coordinator.group.classic.responses import joined, refused_join
-from headrace.coordinator.group.classic.static_member_replacement import Replacements
+from headrace.coordinator.group.classic.responses import join_error, join_response
+from headrace.coordinator.group.classic.static_member_replacement import StaticMemberReplacement
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
@@ -23,34 +23,34 @@ FIRST_VERSION_WITH_GIVEN_ID: Final = 4
 whose request timed out before it read the response leaves no dead member behind."""
 
 
-class Joins:
+class ClassicJoinGroup:
     """Decides JoinGroup requests of classic groups."""
 
     def __init__(
         self, rebalances: Rebalances, config: Callable[[str], GroupConfig], random: Random
     ) -> None:
         self._rebalances = rebalances
-        self._replacements = Replacements(rebalances)
+        self._replacements = StaticMemberReplacement(rebalances)
         self._config = config
         self._random = random
 
-    def join(self, attempt: JoinContext) -> JoinAnswer:
+    def join(self, joining: JoinContext) -> JoinAnswer:
         """The current generation, an error, or a response at the end of the join phase."""
-        group, request = attempt.group, attempt.request
+        group, request = joining.group, joining.request
         member_id = request.member_id
         if not self._has_room(group, member_id):
-            self._rebalances.drop(group, member_id, attempt.draft)
-            return refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED)
-        if not group.accepts(request.protocol_type, attempt.protocols):
-            return refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+            self._rebalances.remove_member(group, member_id, joining.result)
+            return join_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if not group.accepts(request.protocol_type, joining.protocols):
+            return join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         if not member_id:
-            return self._join_new(attempt)
+            return self._join_new(joining)
         if member_id not in group.pending_joins:
-            return self._rejoin(attempt)
+            return self._rejoin(joining)
         if request.group_instance_id is not None:
             # A static member gets its id with its first JoinGroup and is never pending.
-            return refused_join(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
-        return self._add(attempt, member_id)
+            return join_error(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+        return self._add(joining, member_id)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self._config(group.group_id).classic_max_size
@@ -62,69 +62,69 @@ class Joins:
             return (member is not None and member.joining is not None) or group.joining < limit
         return member is not None or len(group.members) < limit
 
-    def _join_new(self, attempt: JoinContext) -> JoinAnswer:
-        group, request = attempt.group, attempt.request
+    def _join_new(self, joining: JoinContext) -> JoinAnswer:
+        group, request = joining.group, joining.request
         instance_id = request.group_instance_id
         unique = UUID(int=self._random.getrandbits(128), version=4)
         if instance_id is not None:
             member_id = f"{instance_id}-{unique}"
             current = group.instances.get(instance_id)
             if current is None:
-                return self._add(attempt, member_id)
-            return self._replacements.replace(attempt, group.members[current], member_id)
-        member_id = f"{attempt.context.client_id}-{unique}"
-        if attempt.context.version < FIRST_VERSION_WITH_GIVEN_ID:
-            return self._add(attempt, member_id)
+                return self._add(joining, member_id)
+            return self._replacements.replace(joining, group.members[current], member_id)
+        member_id = f"{joining.context.client_id}-{unique}"
+        if joining.context.version < FIRST_VERSION_WITH_GIVEN_ID:
+            return self._add(joining, member_id)
         group.pending_joins.add(member_id)
-        attempt.draft.set_timer(
+        joining.result.set_timer(
             session_timer(group.group_id, member_id), request.session_timeout_ms
         )
-        return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        return join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
-    def _add(self, attempt: JoinContext, member_id: str) -> JoinAnswer:
-        group, draft = attempt.group, attempt.draft
-        member = attempt.member(member_id)
+    def _add(self, joining: JoinContext, member_id: str) -> JoinAnswer:
+        group, result = joining.group, joining.result
+        member = joining.member(member_id)
         deferred: Deferred[JoinGroupResponse] = Deferred()
         member.joining = deferred
         member.is_new = True
         if group.initial_delay is not None:
             group.initial_delay.joined = True
         group.add(member)
-        draft.set_timer(member.session_timer, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalances.prepare_or_complete(group, draft, attempt.now_ms)
+        result.set_timer(member.session_timer, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalances.prepare_or_complete(group, result, joining.now_ms)
         return deferred
 
-    def _rejoin(self, attempt: JoinContext) -> JoinAnswer:
-        group, request = attempt.group, attempt.request
+    def _rejoin(self, joining: JoinContext) -> JoinAnswer:
+        group, request = joining.group, joining.request
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
         except CoordinatorError as error:
-            return refused_join(error.code, request.member_id)
-        if member.protocols == attempt.protocols:
+            return join_error(error.code, request.member_id)
+        if member.protocols == joining.protocols:
             if group.state is ClassicState.COMPLETING_REBALANCE:
                 # It missed the response to its JoinGroup.
-                return joined(group, member)
+                return join_response(group, member)
             if group.state is ClassicState.STABLE and group.leader != member.member_id:
                 # Nothing has changed. A leader that rejoins wants to assign again, e.g. because a
                 # topic has more partitions.
-                return joined(group, member)
-        deferred = self._wait_again(attempt, member)
-        self._rebalances.prepare_or_complete(group, attempt.draft, attempt.now_ms)
+                return join_response(group, member)
+        deferred = self._wait_again(joining, member)
+        self._rebalances.prepare_or_complete(group, joining.result, joining.now_ms)
         return deferred
 
     def _wait_again(
-        self, attempt: JoinContext, member: ClassicMember
+        self, joining: JoinContext, member: ClassicMember
     ) -> Deferred[JoinGroupResponse]:
         """The member waits, with its new protocols and timeouts. If an earlier JoinGroup of it
         still waits, that one gets an error now: its connection may be alive and must not stay
         blocked."""
-        group = attempt.group
-        group.update(member, attempt.protocols)
-        member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
-        member.session_timeout_ms = attempt.request.session_timeout_ms
+        group = joining.group
+        group.update(member, joining.protocols)
+        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
+        member.session_timeout_ms = joining.request.session_timeout_ms
         deferred: Deferred[JoinGroupResponse] = Deferred()
         earlier = group.set_joining(member, deferred)
-        attempt.draft.complete(
-            earlier, refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+        joining.result.complete(
+            earlier, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
         )
         return deferred

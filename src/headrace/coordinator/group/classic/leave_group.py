@@ -6,7 +6,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.rebalance import Rebalances
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.leave_group import MemberIdentity, MemberResponse
 
@@ -21,24 +21,24 @@ class ClassicLeaveGroup:
         self,
         group: ClassicGroup,
         members: Sequence[MemberIdentity],
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
     ) -> list[MemberResponse]:
         """One response per member; all departures together cause one rebalance."""
-        answers = [self._leave_one(group, one, draft) for one in members]
+        answers = [self._leave_one(group, one, result) for one in members]
         left = any(answer.error_code == ErrorCode.NONE for answer in answers)
         if left and group.state is not ClassicState.EMPTY:
-            self._rebalances.prepare_or_complete(group, draft, now_ms)
+            self._rebalances.prepare_or_complete(group, result, now_ms)
         return answers
 
     def _leave_one(
-        self, group: ClassicGroup, identity: MemberIdentity, draft: ResultBuilder
+        self, group: ClassicGroup, identity: MemberIdentity, result: ResultBuilder
     ) -> MemberResponse:
         answer = MemberResponse(
             member_id=identity.member_id, group_instance_id=identity.group_instance_id
         )
         try:
-            self._rebalances.drop(group, _member_id(group, identity), draft)
+            self._rebalances.remove_member(group, _member_id(group, identity), result)
         except CoordinatorError as error:
             answer.error_code = error.code
         return answer

@@ -15,13 +15,13 @@ from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember, session_timer
 from headrace.coordinator.group.classic.responses import (
-    assigned,
-    joined,
-    refused_join,
-    refused_sync,
+    join_error,
+    join_response,
+    sync_error,
+    sync_response,
 )
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
@@ -31,25 +31,25 @@ heartbeat, and a client that gave up may return under a new id repeatedly."""
 
 class Rebalances:
     """Changes the states of groups. Every method adds its records, responses and timers to a
-    draft."""
+    result."""
 
     def __init__(self, config: Callable[[str], GroupConfig]) -> None:
         self._config = config
 
     # The join phase
 
-    def prepare_or_complete(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """The members have changed: starts a rebalance, or completes the join phase if it waited
         only for this change."""
         if group.can_rebalance:
-            self.prepare(group, draft, now_ms)
+            self.prepare_rebalance(group, result, now_ms)
         else:
-            self.complete_if_joined(group, draft, now_ms)
+            self.complete_if_all_joined(group, result, now_ms)
 
-    def prepare(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
+    def prepare_rebalance(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """Starts a rebalance; members learn of it with their next heartbeat."""
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            self._withdraw_assignment(group, draft)
+            self._withdraw_assignment(group, result)
         group.pending_syncs.clear()
         first = group.state is ClassicState.EMPTY
         group.transition_to(ClassicState.PREPARING_REBALANCE, now_ms)
@@ -58,13 +58,15 @@ class Rebalances:
             # for each of them.
             delay_ms = self._config(group.group_id).classic_initial_rebalance_delay_ms
             group.initial_delay = InitialDelay(delay_ms, group.rebalance_timeout_ms)
-            draft.set_timer(group.phase_timer, delay_ms)
+            result.set_timer(group.phase_timer, delay_ms)
         elif group.everyone_joined:
-            self._complete(group, draft, now_ms)
+            self._complete_join_phase(group, result, now_ms)
         else:
-            draft.set_timer(group.phase_timer, group.rebalance_timeout_ms)
+            result.set_timer(group.phase_timer, group.rebalance_timeout_ms)
 
-    def complete_if_joined(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
+    def complete_if_all_joined(
+        self, group: ClassicGroup, result: ResultBuilder, now_ms: int
+    ) -> None:
         """Completes the join phase if every member has joined, but does not cut an initial delay
         short."""
         if (
@@ -72,49 +74,49 @@ class Rebalances:
             and group.initial_delay is None
             and group.everyone_joined
         ):
-            self._complete(group, draft, now_ms)
+            self._complete_join_phase(group, result, now_ms)
 
-    def _complete(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
+    def _complete_join_phase(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """The members that have joined are the next generation. Static members stay even if they
         have not joined: only the end of their session removes them."""
         for member in list(group.members.values()):
             if member.joining is None and not member.is_static:
                 group.remove(member.member_id)
-                draft.cancel_timer(member.session_timer)
+                result.cancel_timer(member.session_timer)
         if not group.elect_leader() and group.members:
             # Only static members are left, and none has rejoined: wait until one does, or until
             # their sessions have ended.
-            draft.set_timer(group.phase_timer, group.rebalance_timeout_ms)
+            result.set_timer(group.phase_timer, group.rebalance_timeout_ms)
             return
         group.begin_generation(now_ms)
         if group.state is ClassicState.EMPTY:
             # Without this record, a moved coordinator would load the last generation again,
             # and its members would time out again.
-            draft.cancel_timer(group.phase_timer)
-            draft.changes.append(group_record(group, {}))
+            result.cancel_timer(group.phase_timer)
+            result.changes.append(group_record(group, {}))
             return
         for member in group.members.values():
-            draft.complete(group.set_joining(member, None), joined(group, member))
+            result.complete(group.set_joining(member, None), join_response(group, member))
             member.is_new = False
-            self.refresh_session(member, draft)
+            self.refresh_session(member, result)
         group.pending_syncs.update(group.members)
-        draft.set_timer(group.phase_timer, group.rebalance_timeout_ms)
+        result.set_timer(group.phase_timer, group.rebalance_timeout_ms)
 
     # The sync phase
 
-    def propose(
+    def write_assignment(
         self,
         group: ClassicGroup,
         assignments: Mapping[str, bytes],
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
     ) -> None:
         """Writes the leader's assignment and answers every member that waits for it."""
-        draft.changes.append(group_record(group, assignments))
+        result.changes.append(group_record(group, assignments))
         for member in group.members.values():
             if member.syncing is not None:
                 assignment = assignments.get(member.member_id, NO_ASSIGNMENT)
-                self._answer_sync(group, member, assignment, draft)
+                self._answer_sync(group, member, assignment, result)
 
         def rebalance_instead(error: CoordinatorError) -> None:
             # The waiting members get the error. The timer of the sync phase removes those that do
@@ -123,27 +125,27 @@ class Rebalances:
             group.pending_syncs.clear()
             group.transition_to(ClassicState.PREPARING_REBALANCE, now_ms)
 
-        draft.undo = rebalance_instead
+        result.undo = rebalance_instead
 
     def _answer_sync(
-        self, group: ClassicGroup, member: ClassicMember, assignment: bytes, draft: ResultBuilder
+        self, group: ClassicGroup, member: ClassicMember, assignment: bytes, result: ResultBuilder
     ) -> None:
         syncing, member.syncing = member.syncing, None
-        draft.complete(syncing, assigned(group, assignment))
-        self.refresh_session(member, draft)
+        result.complete(syncing, sync_response(group, assignment))
+        self.refresh_session(member, result)
 
-    def _withdraw_assignment(self, group: ClassicGroup, draft: ResultBuilder) -> None:
+    def _withdraw_assignment(self, group: ClassicGroup, result: ResultBuilder) -> None:
         """Drops the assignment of this generation and fails the waiting SyncGroup requests."""
         for member in group.members.values():
             member.assignment = NO_ASSIGNMENT
             if member.syncing is not None:
                 syncing, member.syncing = member.syncing, None
-                draft.complete(syncing, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
-                self.refresh_session(member, draft)
+                result.complete(syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+                self.refresh_session(member, result)
 
     # Timers
 
-    def phase_over(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
+    def on_phase_timeout(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
         """The timer of the phase has expired."""
         if group.state is ClassicState.PREPARING_REBALANCE:
             delay = group.initial_delay
@@ -151,40 +153,40 @@ class Rebalances:
                 delay_ms = self._config(group.group_id).classic_initial_rebalance_delay_ms
                 extended_ms = delay.extend(delay_ms)
                 if extended_ms is not None:
-                    draft.set_timer(group.phase_timer, extended_ms)
+                    result.set_timer(group.phase_timer, extended_ms)
                     return
-            self._complete(group, draft, now_ms)
+            self._complete_join_phase(group, result, now_ms)
         elif group.state is not ClassicState.EMPTY and group.pending_syncs:
             for member_id in group.pending_syncs.copy():
-                self.drop(group, member_id, draft)
-            self.prepare(group, draft, now_ms)
+                self.remove_member(group, member_id, result)
+            self.prepare_rebalance(group, result, now_ms)
 
-    def session_over(
-        self, group: ClassicGroup, member_id: str, draft: ResultBuilder, now_ms: int
+    def on_session_timeout(
+        self, group: ClassicGroup, member_id: str, result: ResultBuilder, now_ms: int
     ) -> None:
         """The session of a member, or of an id that was handed out and not used, has expired."""
         member = group.members.get(member_id)
         if member is None and member_id not in group.pending_joins:
             return
         if member is not None and member.is_alive_by_waiting:
-            self.refresh_session(member, draft)
+            self.refresh_session(member, result)
             return
-        self.drop(group, member_id, draft)
+        self.remove_member(group, member_id, result)
         if member is not None or group.state is ClassicState.PREPARING_REBALANCE:
-            self.prepare_or_complete(group, draft, now_ms)
+            self.prepare_or_complete(group, result, now_ms)
 
-    def refresh_session(self, member: ClassicMember, draft: ResultBuilder) -> None:
+    def refresh_session(self, member: ClassicMember, result: ResultBuilder) -> None:
         """Restarts the session timeout of the member."""
-        draft.set_timer(member.session_timer, member.session_timeout_ms)
+        result.set_timer(member.session_timer, member.session_timeout_ms)
 
-    def drop(self, group: ClassicGroup, member_id: str, draft: ResultBuilder) -> None:
+    def remove_member(self, group: ClassicGroup, member_id: str, result: ResultBuilder) -> None:
         """Removes a member or a pending one; its waiting requests get UNKNOWN_MEMBER_ID."""
         member = group.members.get(member_id)
         if member is not None:
-            draft.complete(
-                group.set_joining(member, None), refused_join(ErrorCode.UNKNOWN_MEMBER_ID)
+            result.complete(
+                group.set_joining(member, None), join_error(ErrorCode.UNKNOWN_MEMBER_ID)
             )
             syncing, member.syncing = member.syncing, None
-            draft.complete(syncing, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
+            result.complete(syncing, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member_id)
-        draft.cancel_timer(session_timer(group.group_id, member_id))
+        result.cancel_timer(session_timer(group.group_id, member_id))

@@ -10,7 +10,7 @@ UNKNOWN_MEMBER = ""
 """The member id of a member that has none yet or has lost it."""
 
 
-def joined(
+def join_response(
     group: ClassicGroup,
     member: ClassicMember,
     *,
@@ -43,15 +43,15 @@ def _members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
     ]
 
 
-def refused_join(code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupResponse:
+def join_error(code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=member_id)
 
 
-def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+def sync_response(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment
     )
 
 
-def refused_sync(code: ErrorCode) -> SyncGroupResponse:
+def sync_error(code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code)

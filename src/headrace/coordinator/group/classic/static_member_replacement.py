@@ -10,8 +10,8 @@ from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.join_context import JoinAnswer, JoinContext
 from headrace.coordinator.group.classic.member import ClassicMember
 from headrace.coordinator.group.classic.rebalance import Rebalances
-from headrace.coordinator.group.classic.responses import joined, refused_join, refused_sync
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.classic.responses import join_error, join_response, sync_error
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
@@ -20,53 +20,53 @@ FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
 (KIP-814)."""
 
 
-class Replacements:
+class StaticMemberReplacement:
     """Replaces the process of a static member by a new one with the same instance id."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
 
-    def replace(self, attempt: JoinContext, old: ClassicMember, member_id: str) -> JoinAnswer:
+    def replace(self, joining: JoinContext, old: ClassicMember, member_id: str) -> JoinAnswer:
         """A stable group keeps the assignment of the old process, unless the members would now
         select another protocol; otherwise the new process rejoins like any member."""
-        group, draft = attempt.group, attempt.draft
+        group, result = joining.group, joining.result
         led = group.leader
-        new = attempt.member(member_id)
+        new = joining.member(member_id)
         new.assignment = old.assignment
-        _fence(group, old, draft)
+        _fence(group, old, result)
         group.replace(old, new)
-        draft.cancel_timer(old.session_timer)
-        self._rebalances.refresh_session(new, draft)
+        result.cancel_timer(old.session_timer)
+        self._rebalances.refresh_session(new, result)
         if group.state is ClassicState.STABLE and group.select_protocol() == group.protocol:
-            return _continue(attempt, old, new, led)
+            return _continue(joining, old, new, led)
         deferred: Deferred[JoinGroupResponse] = Deferred()
         group.set_joining(new, deferred)
-        self._rebalances.prepare_or_complete(group, draft, attempt.now_ms)
+        self._rebalances.prepare_or_complete(group, result, joining.now_ms)
         return deferred
 
 
-def _fence(group: ClassicGroup, old: ClassicMember, draft: ResultBuilder) -> None:
+def _fence(group: ClassicGroup, old: ClassicMember, result: ResultBuilder) -> None:
     """Fails the waiting requests of the old process with FENCED_INSTANCE_ID."""
-    draft.complete(
-        group.set_joining(old, None), refused_join(ErrorCode.FENCED_INSTANCE_ID, old.member_id)
+    result.complete(
+        group.set_joining(old, None), join_error(ErrorCode.FENCED_INSTANCE_ID, old.member_id)
     )
     syncing, old.syncing = old.syncing, None
-    draft.complete(syncing, refused_sync(ErrorCode.FENCED_INSTANCE_ID))
+    result.complete(syncing, sync_error(ErrorCode.FENCED_INSTANCE_ID))
 
 
 def _continue(
-    attempt: JoinContext, old: ClassicMember, new: ClassicMember, led: str | None
+    joining: JoinContext, old: ClassicMember, new: ClassicMember, led: str | None
 ) -> JoinGroupResponse:
     """Writes the new member id; no other member is affected."""
-    group, draft = attempt.group, attempt.draft
+    group, result = joining.group, joining.result
     assignments = {one.member_id: one.assignment for one in group.members.values()}
-    draft.changes.append(group_record(group, assignments))
+    result.changes.append(group_record(group, assignments))
 
     def restore_old_member(error: CoordinatorError) -> None:
         group.replace(new, old)
 
-    draft.undo = restore_old_member
-    if attempt.context.version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT:
-        return joined(group, new, skip_assignment=group.leader == new.member_id)
+    result.undo = restore_old_member
+    if joining.context.version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT:
+        return join_response(group, new, skip_assignment=group.leader == new.member_id)
     # An older client that sees itself as leader would assign: it gets the old member id as leader.
-    return joined(group, new, leader=led, with_members=False)
+    return join_response(group, new, leader=led, with_members=False)

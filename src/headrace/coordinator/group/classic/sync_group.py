@@ -6,22 +6,22 @@ from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from headrace.coordinator.group.classic.rebalance import Rebalances
-from headrace.coordinator.group.classic.responses import assigned, refused_sync
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.classic.responses import sync_error, sync_response
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 SyncAnswer = SyncGroupResponse | Deferred[SyncGroupResponse]
 
 
-class Syncs:
+class ClassicSyncGroup:
     """Decides SyncGroup requests of classic groups."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
 
     def sync(
-        self, group: ClassicGroup, request: SyncGroupRequest, draft: ResultBuilder, now_ms: int
+        self, group: ClassicGroup, request: SyncGroupRequest, result: ResultBuilder, now_ms: int
     ) -> SyncAnswer:
         """The assignment, immediately or when the leader has sent it; raises `CoordinatorError`."""
         member = group.check_member(request.member_id, request.group_instance_id)
@@ -35,22 +35,22 @@ class Syncs:
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.discard(member.member_id)
         if not group.pending_syncs:
-            draft.cancel_timer(group.phase_timer)
+            result.cancel_timer(group.phase_timer)
         if group.state is ClassicState.STABLE:
-            return assigned(group, member.assignment)
-        deferred = _wait(member, draft)
+            return sync_response(group, member.assignment)
+        deferred = _wait(member, result)
         if group.leader == member.member_id:
             brought = {one.member_id: bytes(one.assignment) for one in request.assignments}
             assignments = {id_: brought.get(id_, NO_ASSIGNMENT) for id_ in group.members}
-            self._rebalances.propose(group, assignments, draft, now_ms)
+            self._rebalances.write_assignment(group, assignments, result, now_ms)
         return deferred
 
 
-def _wait(member: ClassicMember, draft: ResultBuilder) -> Deferred[SyncGroupResponse]:
+def _wait(member: ClassicMember, result: ResultBuilder) -> Deferred[SyncGroupResponse]:
     """The member waits for the leader; an earlier SyncGroup of it gets an error."""
     deferred: Deferred[SyncGroupResponse] = Deferred()
     earlier, member.syncing = member.syncing, deferred
-    draft.complete(earlier, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
+    result.complete(earlier, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     return deferred
 
 

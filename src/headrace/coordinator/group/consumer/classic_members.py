@@ -16,8 +16,7 @@ from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult, SetTimer
 from headrace.coordinator.group.classic.join_context import FIRST_VERSION_WITH_REBALANCE_TIMEOUT
 from headrace.coordinator.group.classic.member import protocols_of
-from headrace.coordinator.group.classic.responses import refused_join
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.classic.responses import join_error
 from headrace.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
 from headrace.coordinator.group.consumer.downgrade import Downgrades
 from headrace.coordinator.group.consumer.embedded_protocol import (
@@ -40,10 +39,11 @@ from headrace.coordinator.group.consumer.member_checks import (
     static_joiner,
     static_member,
 )
-from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, Update
+from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, MemberUpdate
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.group import GroupType
 from headrace.coordinator.group.modern.member_checks import check_not_full
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -68,13 +68,13 @@ class ClassicMembers:
     def __init__(
         self,
         shard: GroupShard,
-        progress: AssignmentUpdater,
+        updater: AssignmentUpdater,
         departures: ConsumerLeaveGroup,
         downgrades: Downgrades,
     ) -> None:
         self._shard = shard
-        self._progress = progress
-        self._departures = departures
+        self._updater = updater
+        self._leave_group = departures
         self._downgrades = downgrades
 
     # JoinGroup
@@ -95,17 +95,17 @@ class ClassicMembers:
             and request.group_instance_id is None
             and context.version >= _FIRST_VERSION_THAT_REQUIRES_IDS
         ):
-            return CoordinatorResult(refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-        draft = ResultBuilder()
+            return CoordinatorResult(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        result = ResultBuilder()
         subscription = _subscription(request)
         _check_claims(group, member_id, request, subscription)
-        before = self._joining_member(group, member_id, request, draft)
-        update = Update(group, before, _updated(before, context, request, subscription))
-        after, downgraded = self._settle(update, subscription, draft, now_ms)
+        before = self._joining_member(group, member_id, request, result)
+        update = MemberUpdate(group, before, _updated(before, context, request, subscription))
+        after, downgraded = self._advance_member(update, subscription, result, now_ms)
         if not downgraded:
-            self._time(group, after, request.session_timeout_ms, draft)
+            self._time(group, after, request.session_timeout_ms, result)
         assert after.classic is not None
-        return draft.turn(
+        return result.build(
             JoinGroupResponse(
                 member_id=after.member_id,
                 generation_id=after.epoch,
@@ -134,43 +134,43 @@ class ClassicMembers:
             )
 
     def _joining_member(
-        self, group: ConsumerGroup, member_id: str, request: JoinGroupRequest, draft: ResultBuilder
+        self, group: ConsumerGroup, member_id: str, request: JoinGroupRequest, result: ResultBuilder
     ) -> ConsumerMember:
         instance_id = request.group_instance_id
         if instance_id is None:
             return new_member(group, member_id)
         if not request.member_id:
-            return static_joiner(group, member_id, instance_id, draft, classic=True)
+            return static_joiner(group, member_id, instance_id, result, classic=True)
         return static_member(group, member_id, instance_id)
 
-    def _settle(
+    def _advance_member(
         self,
-        update: Update,
+        update: MemberUpdate,
         subscription: ConsumerProtocolSubscription,
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
     ) -> tuple[ConsumerMember, bool]:
         """The member after its next step, and whether the group becomes a classic one."""
         group, _, member = update
         replaced = group.static_member(member.instance_id)
         downgrade = replaced is not None and self._downgrades.is_due_when_replaced(group, replaced)
-        epoch, changed = self._progress.subscribe(update, draft, now_ms)
+        epoch, changed = self._updater.subscribe(update, result, now_ms)
         stale = group.assignment_epoch < epoch
         if downgrade:
-            target = self._progress.last_target(group, member)
+            target = self._updater.last_target(group, member)
         else:
-            target = self._progress.retarget(update, epoch, draft, now_ms)
+            target = self._updater.retarget(update, epoch, result, now_ms)
         if not (downgrade and stale):
-            member = self._progress.reconcile(
+            member = self._updater.reconcile(
                 group,
                 member,
                 target,
                 reported_by(subscription, self._shard.image()),
-                draft,
+                result,
                 subscription_changed=changed,
             )
         if downgrade:
-            self._downgrades.downgrade(group, draft, now_ms, joining=member, rebalance=stale)
+            self._downgrades.downgrade(group, result, now_ms, joining=member, rebalance=stale)
         return member, downgrade
 
     def _time(
@@ -178,13 +178,13 @@ class ClassicMembers:
         group: ConsumerGroup,
         member: ConsumerMember,
         session_timeout_ms: int,
-        draft: ResultBuilder,
+        result: ResultBuilder,
     ) -> None:
         group_id, member_id = group.group_id, member.member_id
         group.joins_awaited.discard(member_id)
-        draft.cancel_timer(timer(TimerKind.JOIN, group_id, member_id))
-        draft.set_timer(timer(TimerKind.SESSION, group_id, member_id), session_timeout_ms)
-        draft.set_timer(timer(TimerKind.SYNC, group_id, member_id), member.rebalance_timeout_ms)
+        result.cancel_timer(timer(TimerKind.JOIN, group_id, member_id))
+        result.set_timer(timer(TimerKind.SESSION, group_id, member_id), session_timeout_ms)
+        result.set_timer(timer(TimerKind.SYNC, group_id, member_id), member.rebalance_timeout_ms)
 
     # SyncGroup
 
@@ -195,18 +195,18 @@ class ClassicMembers:
         member, classic = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, classic, request.protocol_type, request.protocol_name)
-        draft = ResultBuilder()
+        result = ResultBuilder()
         if (
             group.assignment_epoch > member.epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
         ):
             # Not an exception: the timer must be set.
-            self._await_join(group, member, draft)
-            return draft.turn(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        draft.cancel_timer(timer(TimerKind.SYNC, group.group_id, member.member_id))
-        draft.timers.append(_session(group, member, classic))
+            self._await_join(group, member, result)
+            return result.build(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        result.cancel_timer(timer(TimerKind.SYNC, group.group_id, member.member_id))
+        result.timers.append(_session(group, member, classic))
         version = protocol_version(classic.protocols[0].metadata)
-        return draft.turn(
+        return result.build(
             SyncGroupResponse(
                 protocol_type=request.protocol_type,
                 protocol_name=request.protocol_name,
@@ -236,12 +236,12 @@ class ClassicMembers:
         return member, member.classic
 
     def _await_join(
-        self, group: ConsumerGroup, member: ConsumerMember, draft: ResultBuilder
+        self, group: ConsumerGroup, member: ConsumerMember, result: ResultBuilder
     ) -> None:
         """The member must rejoin: its rebalance timeout starts with the first such response."""
         if member.member_id not in group.joins_awaited:
             group.joins_awaited.add(member.member_id)
-            draft.set_timer(
+            result.set_timer(
                 timer(TimerKind.JOIN, group.group_id, member.member_id),
                 member.rebalance_timeout_ms,
             )
@@ -254,8 +254,8 @@ class ClassicMembers:
         """REBALANCE_IN_PROGRESS if the member must release or can get partitions."""
         member, classic = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
-        draft = ResultBuilder()
-        draft.timers.append(_session(group, member, classic))
+        result = ResultBuilder()
+        result.timers.append(_session(group, member, classic))
         code = ErrorCode.NONE
         if (
             member.epoch < group.assignment_epoch
@@ -266,8 +266,8 @@ class ClassicMembers:
             )
         ):
             code = ErrorCode.REBALANCE_IN_PROGRESS
-            self._await_join(group, member, draft)
-        return draft.turn(HeartbeatResponse(error_code=code))
+            self._await_join(group, member, result)
+        return result.build(HeartbeatResponse(error_code=code))
 
     # LeaveGroup
 
@@ -275,7 +275,7 @@ class ClassicMembers:
         self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
         """One response per member of the request; all departures together are one change."""
-        draft = ResultBuilder()
+        result = ResultBuilder()
         answers: list[MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
         for identity in request.members:
@@ -288,8 +288,8 @@ class ClassicMembers:
             except CoordinatorError as error:
                 answer.error_code = error.code
             answers.append(answer)
-        self._departures.remove(group, list(leaving.values()), draft, now_ms)
-        return draft.turn(LeaveGroupResponse(members=answers))
+        self._leave_group.remove(group, list(leaving.values()), result, now_ms)
+        return result.build(LeaveGroupResponse(members=answers))
 
 
 def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:

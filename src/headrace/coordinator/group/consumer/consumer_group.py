@@ -10,7 +10,7 @@ from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import CancelTimer, SetTimer
 from headrace.coordinator.group.consumer import group_records, timers
 from headrace.coordinator.group.consumer.member import ConsumerMember, Owned, ResolvedPattern
-from headrace.coordinator.group.group import CommitCheck, GroupType
+from headrace.coordinator.group.group import CommitCheck, CommittingMember, GroupType
 from headrace.coordinator.group.modern.modern_group import ModernGroup
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID
@@ -21,8 +21,9 @@ _NO_GENERATION: Final = -1
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember]):
-    """Implements `groups.group.Group`."""
+    """Implements `Group`."""
 
+    records = group_records.RECORDS
     kind: Final = GroupType.CONSUMER
     protocol_type: Final = PROTOCOL_TYPE
 
@@ -162,27 +163,21 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
             self.resolved[pattern] = resolved
             self._add_topics(resolved.topics)
 
-    # The protocol `groups.group.Group`
+    # The protocol `Group`
 
-    def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        version: int,
-    ) -> CommitCheck | None:
+    def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
+        generation, transactional = sender.generation, sender.transactional
         if generation < 0 and not self.members:
             return None
-        if transactional and generation == _NO_GENERATION and not member_id and instance_id is None:
+        anonymous = not sender.member_id and sender.instance_id is None
+        if transactional and generation == _NO_GENERATION and anonymous:
             # A producer before KIP-447, which does not send its group's generation.
             return None
-        member = self.member(member_id)
+        member = self.member(sender.member_id)
         if (
             not transactional
             and member.classic is None
-            and version < _FIRST_COMMIT_VERSION_WITH_EPOCHS
+            and sender.version < _FIRST_COMMIT_VERSION_WITH_EPOCHS
         ):
             raise CoordinatorError(
                 ErrorCode.UNSUPPORTED_VERSION,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.assignors import ASSIGNORS
 from headrace.coordinator.group.consumer.classic_members import ClassicMembers
@@ -19,7 +18,6 @@ from headrace.coordinator.group.consumer.heartbeat import ConsumerHeartbeats
 from headrace.coordinator.group.consumer.heartbeat_validation import check_heartbeat
 from headrace.coordinator.group.consumer.leave_group import ConsumerLeaveGroup
 from headrace.coordinator.group.consumer.member import (
-    LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     MemberState,
@@ -27,7 +25,7 @@ from headrace.coordinator.group.consumer.member import (
 from headrace.coordinator.group.consumer.member_checks import not_a_consumer_group
 from headrace.coordinator.group.consumer.record_replay import replays
 from headrace.coordinator.group.consumer.regex_subscriptions import (
-    Patterns,
+    RegexSubscriptions,
     ResolvePatterns,
     resolutions,
 )
@@ -37,7 +35,9 @@ from headrace.coordinator.group.consumer.target_assignment import (
 )
 from headrace.coordinator.group.consumer.timers import TimerKey, TimerKind, timer
 from headrace.coordinator.group.group_manager import Replay
+from headrace.coordinator.group.modern.modern_group import LEAVING_EPOCH
 from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeDescribedGroup,
 )
@@ -56,16 +56,16 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroups:
-    """Implements `groups.part.Part`."""
+    """Implements `GroupManager`."""
 
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
-        self._patterns = Patterns()
-        progress = AssignmentUpdater(shard.image, shard.config, self._patterns)
+        self._patterns = RegexSubscriptions()
+        updater = AssignmentUpdater(shard.image, shard.config, self._patterns)
         downgrades = Downgrades(shard)
-        self._heartbeats = ConsumerHeartbeats(shard, progress)
-        self._departures = ConsumerLeaveGroup(shard.image, downgrades)
-        self._classic_members = ClassicMembers(shard, progress, self._departures, downgrades)
+        self._heartbeats = ConsumerHeartbeats(shard, updater)
+        self._leave_group = ConsumerLeaveGroup(shard.image, downgrades)
+        self._classic_members = ClassicMembers(shard, updater, self._leave_group, downgrades)
 
     # Requests
 
@@ -77,7 +77,7 @@ class ConsumerGroups:
         offered = [name for name in config.consumer_assignors if name in ASSIGNORS]
         check_heartbeat(request, context.version, offered)
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
-            return self._departures.leave(self._group(request.group_id), request, now_ms)
+            return self._leave_group.leave(self._group(request.group_id), request, now_ms)
         return self._heartbeats.heartbeat(context, request, now_ms)
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeDescribedGroup:
@@ -90,9 +90,9 @@ class ConsumerGroups:
         self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int
     ) -> CoordinatorResult[None]:
         """Removes members as if they had left."""
-        draft = ResultBuilder()
-        self._departures.remove(group, members, draft, now_ms)
-        return draft.turn(None)
+        result = ResultBuilder()
+        self._leave_group.remove(group, members, result, now_ms)
+        return result.build(None)
 
     def _group(self, group_id: str) -> ConsumerGroup:
         group = self._shard.groups.get(group_id)
@@ -149,7 +149,7 @@ class ConsumerGroups:
         group = self._shard.groups.get(work.group_id)
         if not isinstance(group, ConsumerGroup):
             return CoordinatorResult(None)
-        draft = ResultBuilder()
+        result = ResultBuilder()
         topics = group.topics.copy()
         bump = False
         for pattern, resolved in resolutions(group, found, work.version, now_ms).items():
@@ -158,13 +158,13 @@ class ConsumerGroups:
                 bump = bump or before is not None or bool(resolved.topics)
                 topics.subtract(() if before is None else before.topics)
                 topics.update(resolved.topics)
-            draft.changes.append(group_records.pattern_record(group.group_id, pattern, resolved))
+            result.changes.append(group_records.pattern_record(group.group_id, pattern, resolved))
         hash_ = metadata_hash([name for name in topics if topics[name] > 0], self._shard.image())
-        if draft.changes and (bump or hash_ != group.metadata_hash):
+        if result.changes and (bump or hash_ != group.metadata_hash):
             epoch = group.epoch + 1
-            draft.changes.append(group_records.epoch_record(group.group_id, epoch, hash_))
+            result.changes.append(group.records.epoch(group.group_id, epoch, hash_))
             group.refreshed(epoch, now_ms)
-        return draft.turn(None)
+        return result.build(None)
 
     # Records, timers, metadata
 
@@ -175,19 +175,19 @@ class ConsumerGroups:
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Every member gets a full session timeout."""
         self._patterns.topics_version = self._shard.image().version
-        draft = ResultBuilder()
+        result = ResultBuilder()
         for group in self._groups():
             session_timeout_ms = self._shard.config(group.group_id).consumer_session_timeout_ms
             for member_id, member in group.members.items():
                 key = timer(TimerKind.SESSION, group.group_id, member_id)
-                draft.set_timer(key, session_timeout_ms)
+                result.set_timer(key, session_timeout_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
                     group.revoke_epochs[member_id] = member.epoch
                     key = timer(TimerKind.REBALANCE, group.group_id, member_id)
-                    draft.set_timer(key, member.rebalance_timeout_ms)
-        return draft.turn(None)
+                    result.set_timer(key, member.rebalance_timeout_ms)
+        return result.build(None)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         """Removes the member, unless it has met the deadline in the meantime."""
         _, deadline, group_id, member_id = TimerKey(*key)
         group = self._shard.groups.get(group_id)

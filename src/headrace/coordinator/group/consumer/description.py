@@ -5,7 +5,7 @@ from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.embedded_protocol import without_epochs
 from headrace.coordinator.group.consumer.member import ConsumerMember
 from headrace.coordinator.group.modern.assignor_spec import Assignment
-from headrace.coordinator.group.modern.subscribed_topics import named
+from headrace.coordinator.group.modern.subscribed_topics import with_topic_names
 from headrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeDescribedGroup,
@@ -60,6 +60,6 @@ def _assignment(assignment: Assignment, image: MetadataImage) -> ConsumerGroupDe
             ConsumerGroupDescribeTopicPartitions(
                 topic_id=topic_id, topic_name=name, partitions=partitions
             )
-            for name, topic_id, partitions in named(assignment, image)
+            for name, topic_id, partitions in with_topic_names(assignment, image)
         ]
     )

@@ -12,7 +12,6 @@ from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.member import ClassicMember
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
 from headrace.coordinator.group.consumer.embedded_protocol import (
@@ -21,6 +20,7 @@ from headrace.coordinator.group.consumer.embedded_protocol import (
     write_assignment,
 )
 from headrace.coordinator.group.consumer.member import ConsumerMember
+from headrace.coordinator.group.result_builder import ResultBuilder
 
 if TYPE_CHECKING:
     from headrace.coordinator.group.group_shard import GroupShard
@@ -60,14 +60,14 @@ class Downgrades:
     def downgrade(
         self,
         group: ConsumerGroup,
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
         *,
         leaving: Collection[ConsumerMember] = (),
         joining: ConsumerMember | None = None,
         rebalance: bool = True,
     ) -> None:
-        """`joining` is a static member whose records are already in the draft: it replaces the
+        """`joining` is a static member whose records are already in the result: it replaces the
         member that the group has under its instance id."""
         replaced = None if joining is None else group.static_member(joining.instance_id)
         gone = {member.member_id for member in leaving}
@@ -81,17 +81,17 @@ class Downgrades:
             members.append(joining)
             present = present - {replaced.member_id} | {joining.member_id}
         classic = self._classic_group(group, members, now_ms)
-        draft.changes.extend(
+        result.changes.extend(
             group_records.group_tombstones(group.group_id, present, group.resolved)
         )
-        draft.timers.extend(group.timers())
-        draft.changes.append(group_record(classic, self._assignments(group, classic)))
+        result.timers.extend(group.timers())
+        result.changes.append(group_record(classic, self._assignments(group, classic)))
         for member in classic.members.values():
-            self._shard.classic.rebalances.refresh_session(member, draft)
-        self._shard.classic.expect(classic)
-        draft.add_undo(lambda error: self._shard.classic.forget(classic))
+            self._shard.classic.rebalances.refresh_session(member, result)
+        self._shard.classic.register_new_group(classic)
+        result.add_undo(lambda error: self._shard.classic.discard_new_group(classic))
         if rebalance:
-            self._shard.classic.rebalances.prepare(classic, draft, now_ms)
+            self._shard.classic.rebalances.prepare_rebalance(classic, result, now_ms)
 
     def _classic_group(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int

@@ -11,7 +11,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.coordinator.group.consumer.member import Owned
 from headrace.coordinator.group.consumer.reconciliation import Reported
 from headrace.coordinator.group.modern.assignor_spec import Assignment
-from headrace.coordinator.group.modern.subscribed_topics import named
+from headrace.coordinator.group.modern.subscribed_topics import with_topic_names
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -62,7 +62,7 @@ def write_assignment(assignment: Assignment, image: MetadataImage, version: int)
     """For a consumer that sent its subscription in that version."""
     topics = [
         ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=partitions)
-        for name, _, partitions in named(assignment, image)
+        for name, _, partitions in with_topic_names(assignment, image)
     ]
     body = ConsumerProtocolAssignment(assigned_partitions=topics).encode(version)
     return _VERSION.pack(version) + body

@@ -33,7 +33,7 @@ from headrace.coordinator.group.records.consumer import (
     ConsumerGroupTargetPartitions,
 )
 
-_RECORDS: Final = GroupRecords(
+RECORDS: Final = GroupRecords(
     group_key=ConsumerGroupMetadataKey,
     group_value=ConsumerGroupMetadataValue,
     target_epoch_key=ConsumerGroupTargetAssignmentMetadataKey,
@@ -44,11 +44,6 @@ _RECORDS: Final = GroupRecords(
     target_partitions=ConsumerGroupTargetPartitions,
     current_key=ConsumerGroupCurrentMemberAssignmentKey,
 )
-
-epoch_record: Final = _RECORDS.epoch
-target_epoch_record: Final = _RECORDS.target_epoch
-target_record: Final = _RECORDS.target
-member_tombstones: Final = _RECORDS.member_tombstones
 
 
 def member_record(group_id: str, member: ConsumerMember) -> RecordChange:
@@ -168,4 +163,4 @@ def group_tombstones(
     """Deletes the group with all its members."""
     extra = [pattern_tombstone(group_id, pattern) for pattern in patterns]
     extra.append(partition_metadata_tombstone(group_id))
-    return _RECORDS.group_tombstones(group_id, members, extra)
+    return RECORDS.group_tombstones(group_id, members, extra)

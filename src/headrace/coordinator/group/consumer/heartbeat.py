@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult, SetTimer
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
-from headrace.coordinator.group.consumer.member import JOINING_EPOCH, ConsumerMember, Owned
+from headrace.coordinator.group.consumer.member import ConsumerMember, Owned
 from headrace.coordinator.group.consumer.member_checks import (
     check_epoch,
     new_member,
@@ -21,11 +20,13 @@ from headrace.coordinator.group.consumer.member_checks import (
     static_member,
 )
 from headrace.coordinator.group.consumer.reconciliation import Reported
-from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, Update
+from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, MemberUpdate
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.consumer.upgrade import upgrade
 from headrace.coordinator.group.group import GroupType
 from headrace.coordinator.group.modern.member_checks import check_not_full
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
@@ -42,9 +43,9 @@ _NOT_SET = -1
 class ConsumerHeartbeats:
     """Decides heartbeats."""
 
-    def __init__(self, shard: GroupShard, progress: AssignmentUpdater) -> None:
+    def __init__(self, shard: GroupShard, updater: AssignmentUpdater) -> None:
         self._shard = shard
-        self._progress = progress
+        self._updater = updater
 
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
@@ -53,19 +54,19 @@ class ConsumerHeartbeats:
         validated it."""
         if self._is_steady(context, request, now_ms):
             return self._steady(request)
-        draft = ResultBuilder()
+        result = ResultBuilder()
         config = self._shard.config(request.group_id)
-        group = self._group(request, draft)
+        group = self._group(request, result)
         check_not_full(group, GroupType.CONSUMER, request.member_id, config.consumer_max_size)
         reported = reported_partitions(request.topic_partitions)
-        before = self._member(group, request, reported, draft)
-        update = Update(group, before, _with_request_fields(before, context, request))
-        epoch, changed = self._progress.subscribe(update, draft, now_ms)
-        target = self._progress.retarget(update, epoch, draft, now_ms)
-        after = self._progress.reconcile(
-            group, update.after, target, reported, draft, subscription_changed=changed
+        before = self._member(group, request, reported, result)
+        update = MemberUpdate(group, before, _with_request_fields(before, context, request))
+        epoch, changed = self._updater.subscribe(update, result, now_ms)
+        target = self._updater.retarget(update, epoch, result, now_ms)
+        after = self._updater.reconcile(
+            group, update.after, target, reported, result, subscription_changed=changed
         )
-        draft.set_timer(
+        result.set_timer(
             timer(TimerKind.SESSION, group.group_id, after.member_id),
             config.consumer_session_timeout_ms,
         )
@@ -74,7 +75,7 @@ class ConsumerHeartbeats:
             or _is_complete(request)
             or after.assigned != before.assigned
         )
-        return draft.turn(
+        return result.build(
             ConsumerGroupHeartbeatResponse(
                 member_id=after.member_id,
                 member_epoch=after.epoch,
@@ -128,7 +129,9 @@ class ConsumerHeartbeats:
             ),
         )
 
-    def _group(self, request: ConsumerGroupHeartbeatRequest, draft: ResultBuilder) -> ConsumerGroup:
+    def _group(
+        self, request: ConsumerGroupHeartbeatRequest, result: ResultBuilder
+    ) -> ConsumerGroup:
         """The group. A joining member may create it, or convert a classic group."""
         group_id = request.group_id
         group = self._shard.groups.get(group_id)
@@ -141,10 +144,10 @@ class ConsumerHeartbeats:
             return ConsumerGroup(group_id, self._shard.image)
         if isinstance(group, ClassicGroup):
             if group.is_empty:
-                draft.changes.extend(group.tombstones())
-                draft.timers.extend(group.timers())
+                result.changes.extend(group.tombstones())
+                result.timers.extend(group.timers())
                 return ConsumerGroup(group_id, self._shard.image)
-            return upgrade(group, self._shard.image, self._shard.config(group_id), draft)
+            return upgrade(group, self._shard.image, self._shard.config(group_id), result)
         raise not_a_consumer_group(group_id, group)
 
     def _member(
@@ -152,14 +155,14 @@ class ConsumerHeartbeats:
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         reported: Reported | None,
-        draft: ResultBuilder,
+        result: ResultBuilder,
     ) -> ConsumerMember:
         member_id = request.member_id or random_member_id(self._shard.random)
         instance_id = request.instance_id
         if request.member_epoch == JOINING_EPOCH:
             if instance_id is None:
                 return new_member(group, member_id)
-            return static_joiner(group, member_id, instance_id, draft, classic=False)
+            return static_joiner(group, member_id, instance_id, result, classic=False)
         if instance_id is None:
             member = group.member(member_id)
         else:

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    STATIC_LEAVING_EPOCH,
-)
+from headrace.coordinator.group.consumer.member import STATIC_LEAVING_EPOCH
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH, LEAVING_EPOCH
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from headrace.cluster.image import MetadataImage
 from headrace.coordinator.common.result import CoordinatorResult
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.downgrade import Downgrades
@@ -19,6 +18,7 @@ from headrace.coordinator.group.consumer.member import (
 from headrace.coordinator.group.consumer.member_checks import static_member
 from headrace.coordinator.group.consumer.timers import cancel_all
 from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -36,7 +36,7 @@ class ConsumerLeaveGroup:
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         """A heartbeat with epoch -1, or -2 of a static member that will return."""
-        draft = ResultBuilder()
+        result = ResultBuilder()
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:
@@ -48,10 +48,10 @@ class ConsumerLeaveGroup:
                 assigned=_since_ever(member.assigned),
                 revoking=NONE_OWNED,
             )
-            draft.changes.append(group_records.current_record(group.group_id, absent))
+            result.changes.append(group_records.current_record(group.group_id, absent))
         else:
-            self.remove(group, [member], draft, now_ms)
-        return draft.turn(
+            self.remove(group, [member], result, now_ms)
+        return result.build(
             ConsumerGroupHeartbeatResponse(
                 member_id=request.member_id, member_epoch=request.member_epoch
             )
@@ -61,7 +61,7 @@ class ConsumerLeaveGroup:
         self,
         group: ConsumerGroup,
         members: Collection[ConsumerMember],
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
     ) -> None:
         """Removes members; the others get a new assignment with their next heartbeat. If only
@@ -69,18 +69,18 @@ class ConsumerLeaveGroup:
         if not members:
             return
         if self._downgrades.is_due_without(group, members):
-            self._downgrades.downgrade(group, draft, now_ms, leaving=members)
+            self._downgrades.downgrade(group, result, now_ms, leaving=members)
             return
         for member in members:
-            draft.changes.extend(group_records.member_tombstones(group.group_id, member.member_id))
+            result.changes.extend(group.records.member_tombstones(group.group_id, member.member_id))
         leaving = Counter(member.pattern for member in members if member.pattern)
         for pattern, count in leaving.items():
             if group.patterns[pattern] == count:
-                draft.changes.append(group_records.pattern_tombstone(group.group_id, pattern))
+                result.changes.append(group_records.pattern_tombstone(group.group_id, pattern))
         hash_ = metadata_hash(group.topics_after(members, ()), self._image())
-        draft.changes.append(group_records.epoch_record(group.group_id, group.epoch + 1, hash_))
+        result.changes.append(group.records.epoch(group.group_id, group.epoch + 1, hash_))
         for member in members:
-            draft.timers.extend(cancel_all(group.group_id, member.member_id))
+            result.timers.extend(cancel_all(group.group_id, member.member_id))
 
 
 def _since_ever(owned: Owned) -> Owned:

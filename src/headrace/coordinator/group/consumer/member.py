@@ -6,9 +6,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from headrace.coordinator.group.classic.member import MemberProtocol
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
 
-JOINING_EPOCH: Final = 0
-LEAVING_EPOCH: Final = -1
 STATIC_LEAVING_EPOCH: Final = -2
 """A static member leaves temporarily: its assignment is kept until its session ends."""
 

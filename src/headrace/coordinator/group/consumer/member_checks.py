@@ -5,19 +5,15 @@ from dataclasses import replace
 from random import Random
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
-from headrace.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    STATIC_LEAVING_EPOCH,
-    ConsumerMember,
-    Owned,
-)
+from headrace.coordinator.group.consumer.member import STATIC_LEAVING_EPOCH, ConsumerMember, Owned
 from headrace.coordinator.group.consumer.reconciliation import Reported
 from headrace.coordinator.group.consumer.timers import cancel_all
 from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.modern.member_checks import wrong_epoch
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
@@ -49,7 +45,7 @@ def new_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def static_joiner(
-    group: ConsumerGroup, member_id: str, instance_id: str, draft: ResultBuilder, *, classic: bool
+    group: ConsumerGroup, member_id: str, instance_id: str, result: ResultBuilder, *, classic: bool
 ) -> ConsumerMember:
     """A static member joins: a new one, or the next process of a known one.
 
@@ -70,14 +66,14 @@ def static_joiner(
         known, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH
     )
     group_id = group.group_id
-    draft.changes.extend(group_records.member_tombstones(group_id, known.member_id))
-    draft.changes.append(group_records.member_record(group_id, successor))
-    draft.changes.append(
-        group_records.target_record(group_id, member_id, group.target_of(known.member_id))
+    result.changes.extend(group.records.member_tombstones(group_id, known.member_id))
+    result.changes.append(group_records.member_record(group_id, successor))
+    result.changes.append(
+        group.records.target(group_id, member_id, group.target_of(known.member_id))
     )
-    draft.changes.append(group_records.current_record(group_id, successor))
+    result.changes.append(group_records.current_record(group_id, successor))
     if known.member_id != member_id:
-        draft.timers.extend(cancel_all(group_id, known.member_id))
+        result.timers.extend(cancel_all(group_id, known.member_id))
     return successor
 
 

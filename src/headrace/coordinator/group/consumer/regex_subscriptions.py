@@ -16,10 +16,10 @@ from itertools import islice
 from typing import Any, Final
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.member import ConsumerMember, ResolvedPattern
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 
 MIN_REFRESH_INTERVAL_MS: Final = 1_000
@@ -90,7 +90,7 @@ def compile_pattern(pattern: str) -> Any:  # noqa: ANN401
         ) from None
 
 
-class Patterns:
+class RegexSubscriptions:
     """Resolves the patterns of all groups of a shard."""
 
     def __init__(self) -> None:
@@ -104,14 +104,14 @@ class Patterns:
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
-        draft: ResultBuilder,
+        result: ResultBuilder,
     ) -> PatternChange:
         """The effect of a member's change from one pattern to another."""
         old, new = before.pattern, after.pattern
         if old == new:
             return PatternChange.NONE
         if old and group.patterns[old] == 1:
-            draft.changes.append(group_records.pattern_tombstone(group.group_id, old))
+            result.changes.append(group_records.pattern_tombstone(group.group_id, old))
         if not new or new in group.resolved:
             return PatternChange.RESOLVED
         if not group.patterns[new]:
@@ -123,7 +123,7 @@ class Patterns:
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
         *,
         topics: Mapping[str, object],
@@ -150,10 +150,10 @@ class Patterns:
             if fresh and 0 <= age_ms <= interval_ms:
                 return
         self._resolving.add(group.group_id)
-        draft.effects.append(
+        result.effects.append(
             ResolvePatterns(group.group_id, frozenset(wanted), topics.keys(), version)
         )
-        draft.add_undo(lambda error: self.done(group.group_id))
+        result.add_undo(lambda error: self.done(group.group_id))
 
     def done(self, group_id: str) -> None:
         """The matching has ended, with or without a result."""

@@ -4,27 +4,28 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.assignors import ASSIGNORS
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.member import ConsumerMember, MemberState
 from headrace.coordinator.group.consumer.reconciliation import Reconciliation, Reported
-from headrace.coordinator.group.consumer.regex_subscriptions import PatternChange, Patterns
+from headrace.coordinator.group.consumer.regex_subscriptions import (
+    PatternChange,
+    RegexSubscriptions,
+)
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.modern.assignor_spec import (
     NOTHING,
     Assignment,
     Assignor,
-    GroupSpec,
     MemberSpec,
 )
 from headrace.coordinator.group.modern.subscribed_topics import (
-    metadata_hash,
-    partition_counts,
     topic_ids,
 )
+from headrace.coordinator.group.modern.target_assignment import advance_group_epoch, assign_targets
+from headrace.coordinator.group.result_builder import ResultBuilder
 
 
 class TargetAssignment(NamedTuple):
@@ -34,7 +35,7 @@ class TargetAssignment(NamedTuple):
     assignment: Assignment
 
 
-class Update(NamedTuple):
+class MemberUpdate(NamedTuple):
     """A member before and after its request. For a new member, `before` has no subscription. A
     static member that returned has a new id; the group knows its instance id."""
 
@@ -44,33 +45,38 @@ class Update(NamedTuple):
 
 
 class AssignmentUpdater:
-    """Every step adds its records, timers and effects to a draft, in Kafka's order."""
+    """Every step adds its records, timers and effects to a result, in Kafka's order."""
 
     def __init__(
         self,
         image: Callable[[], MetadataImage],
         config: Callable[[str], GroupConfig],
-        patterns: Patterns,
+        patterns: RegexSubscriptions,
     ) -> None:
         self._image = image
         self._config = config
         self._patterns = patterns
 
-    def subscribe(self, update: Update, draft: ResultBuilder, now_ms: int) -> tuple[int, bool]:
+    def subscribe(
+        self, update: MemberUpdate, result: ResultBuilder, now_ms: int
+    ) -> tuple[int, bool]:
         """The group epoch after the member's request, and whether its subscription changed."""
         group, before, after = update
         names_changed = after.topics != before.topics
         if after != before:
-            draft.changes.append(group_records.member_record(group.group_id, after))
-        pattern = self._patterns.change(group, before, after, draft)
-        self._refresh_patterns(update, draft, now_ms)
+            result.changes.append(group_records.member_record(group.group_id, after))
+        pattern = self._patterns.change(group, before, after, result)
+        self._refresh_patterns(update, result, now_ms)
         bump = names_changed or pattern is PatternChange.RESOLVED
         epoch = group.epoch
         if bump or group.must_refresh(now_ms):
-            epoch = self._bump(update, bump, draft, now_ms)
+            topics = group.topics_after([before], [after])
+            epoch = advance_group_epoch(group, topics, self._image(), result, now_ms, changed=bump)
+            if group.has_partition_metadata:
+                result.changes.append(group_records.partition_metadata_tombstone(group.group_id))
         return epoch, names_changed or pattern is not PatternChange.NONE
 
-    def _refresh_patterns(self, update: Update, draft: ResultBuilder, now_ms: int) -> None:
+    def _refresh_patterns(self, update: MemberUpdate, result: ResultBuilder, now_ms: int) -> None:
         group, before, after = update
         if group.patterns or after.pattern:
             image = self._image()
@@ -78,46 +84,25 @@ class AssignmentUpdater:
                 group,
                 before,
                 after,
-                draft,
+                result,
                 now_ms,
                 topics=image.topics,
                 version=image.version,
                 interval_ms=self._config(group.group_id).consumer_regex_refresh_interval_ms,
             )
 
-    def _bump(self, update: Update, bump: bool, draft: ResultBuilder, now_ms: int) -> int:
-        """The next group epoch if the subscription or one of the topics has changed."""
-        group, before, after = update
-        hash_ = metadata_hash(group.topics_after([before], [after]), self._image())
-        epoch = group.epoch
-        if bump or hash_ != group.metadata_hash:
-            epoch += 1
-            draft.changes.append(group_records.epoch_record(group.group_id, epoch, hash_))
-        group.refreshed(epoch, now_ms)
-        if group.has_partition_metadata:
-            draft.changes.append(group_records.partition_metadata_tombstone(group.group_id))
-        return epoch
-
     def retarget(
-        self, update: Update, epoch: int, draft: ResultBuilder, now_ms: int
+        self, update: MemberUpdate, epoch: int, result: ResultBuilder, now_ms: int
     ) -> TargetAssignment:
         """The member's target. It is computed again if the group epoch has changed, at most once
         per assignment interval (KIP-1263)."""
         group, _, after = update
-        if group.assignment_epoch >= epoch:
-            return self.last_target(group, after)
         interval_ms = self._config(group.group_id).consumer_assignment_interval_ms
-        if group.assigned_within(interval_ms, now_ms):
+        if not group.is_target_due(epoch, interval_ms, now_ms):
             return self.last_target(group, after)
         specs = dict(self._specs(update))
-        wanted = frozenset().union(*(spec.topics for spec in specs.values()))
-        assignor = self.assignor(update)
-        targets = assignor(GroupSpec(specs, partition_counts(wanted, self._image())))
-        for member_id in specs:
-            target = targets.get(member_id, NOTHING)
-            if target != group.target.get(member_id):
-                draft.changes.append(group_records.target_record(group.group_id, member_id, target))
-        draft.changes.append(group_records.target_epoch_record(group.group_id, epoch, now_ms))
+        targets = assign_targets(group, specs, self.assignor(update), self._image(), result)
+        result.changes.append(group.records.target_epoch(group.group_id, epoch, now_ms))
         return TargetAssignment(epoch, targets.get(after.member_id, NOTHING))
 
     def last_target(self, group: ConsumerGroup, member: ConsumerMember) -> TargetAssignment:
@@ -128,7 +113,7 @@ class AssignmentUpdater:
             member_id = group.instances.get(member.instance_id, "")
         return TargetAssignment(group.assignment_epoch, group.target_of(member_id))
 
-    def _specs(self, update: Update) -> Iterator[tuple[str, MemberSpec]]:
+    def _specs(self, update: MemberUpdate) -> Iterator[tuple[str, MemberSpec]]:
         """The members after the request. Equal subscriptions share one set of topics."""
         group, _, after = update
         image = self._image()
@@ -147,7 +132,7 @@ class AssignmentUpdater:
                 yield member_id, spec(member, group.target_of(member_id))
         yield after.member_id, spec(after, group.target_of(replaced or after.member_id))
 
-    def assignor(self, update: Update) -> Assignor:
+    def assignor(self, update: MemberUpdate) -> Assignor:
         """The assignor with the most votes, else the first that the broker offers."""
         group, before, after = update
         votes = group.assignors.copy()
@@ -163,7 +148,7 @@ class AssignmentUpdater:
         member: ConsumerMember,
         target: TargetAssignment,
         reported: Reported | None,
-        draft: ResultBuilder,
+        result: ResultBuilder,
         *,
         subscription_changed: bool,
     ) -> ConsumerMember:
@@ -179,21 +164,21 @@ class AssignmentUpdater:
             subscription_changed,
         ).step(member)
         if after != member:
-            draft.changes.append(group_records.current_record(group.group_id, after))
+            result.changes.append(group_records.current_record(group.group_id, after))
             if after.classic is None:
-                self._time_revocation(group, after, draft)
+                self._time_revocation(group, after, result)
         return after
 
     def _time_revocation(
-        self, group: ConsumerGroup, member: ConsumerMember, draft: ResultBuilder
+        self, group: ConsumerGroup, member: ConsumerMember, result: ResultBuilder
     ) -> None:
         key = timer(TimerKind.REBALANCE, group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             group.revoke_epochs[member.member_id] = member.epoch
-            draft.set_timer(key, member.rebalance_timeout_ms)
+            result.set_timer(key, member.rebalance_timeout_ms)
         else:
             group.revoke_epochs.pop(member.member_id, None)
-            draft.cancel_timer(key)
+            result.cancel_timer(key)
 
 
 def preferred_assignor(votes: Mapping[str, int], config: GroupConfig) -> str:

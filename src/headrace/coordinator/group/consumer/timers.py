@@ -1,4 +1,4 @@
-"""The timers of a member. A key starts with the name of this part of the shard."""
+"""The timers of a member. A key starts with the name of the groups' manager."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -21,7 +21,7 @@ class TimerKind(StrEnum):
 
 
 class TimerKey(NamedTuple):
-    part: str
+    manager: str
     deadline: TimerKind
     group_id: str
     member_id: str

@@ -12,8 +12,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.member import ClassicMember
-from headrace.coordinator.group.classic.responses import refused_join, refused_sync
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.classic.responses import join_error, sync_error
 from headrace.coordinator.group.consumer import group_records
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.embedded_protocol import (
@@ -32,6 +31,7 @@ from headrace.coordinator.group.consumer.record_replay import replay_record
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
 
 _UPGRADING_POLICIES = ("upgrade", "bidirectional")
@@ -41,24 +41,24 @@ def upgrade(
     classic: ClassicGroup,
     image: Callable[[], MetadataImage],
     config: GroupConfig,
-    draft: ResultBuilder,
+    result: ResultBuilder,
 ) -> ConsumerGroup:
-    """The group after the replay of the draft's records; raises if it cannot be converted."""
+    """The group after the replay of the result's records; raises if it cannot be converted."""
     _check(classic, config)
     try:
         changes = _records(classic, image())
     except MalformedProtocol:
         raise _refusal(classic, "the embedded consumer protocol is malformed") from None
-    _release_waiting(classic, draft)
-    draft.changes.extend(classic.tombstones())
-    draft.timers.extend(classic.timers())
-    draft.changes.extend(changes)
+    _release_waiting(classic, result)
+    result.changes.extend(classic.tombstones())
+    result.timers.extend(classic.timers())
+    result.changes.extend(changes)
     group = ConsumerGroup(classic.group_id, image)
     for change in changes:
         replay_record(group, change)
     for member_id, member in group.members.items():
         assert member.classic is not None
-        draft.set_timer(
+        result.set_timer(
             timer(TimerKind.SESSION, group.group_id, member_id), member.classic.session_timeout_ms
         )
     return group
@@ -80,19 +80,19 @@ def _refusal(classic: ClassicGroup, reason: str) -> CoordinatorError:
     )
 
 
-def _release_waiting(classic: ClassicGroup, draft: ResultBuilder) -> None:
+def _release_waiting(classic: ClassicGroup, result: ResultBuilder) -> None:
     """Waiting JoinGroup and SyncGroup requests fail, so that their members rejoin the new group."""
     for member in classic.members.values():
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        draft.complete(member.joining, refused_join(code, member.member_id))
-        draft.complete(member.syncing, refused_sync(code))
+        result.complete(member.joining, join_error(code, member.member_id))
+        result.complete(member.syncing, sync_error(code))
 
     def stop_waiting(error: CoordinatorError) -> None:
         for member in classic.members.values():
             classic.set_joining(member, None)
             member.syncing = None
 
-    draft.add_undo(stop_waiting)
+    result.add_undo(stop_waiting)
 
 
 def _records(classic: ClassicGroup, image: MetadataImage) -> list[RecordChange]:
@@ -105,11 +105,11 @@ def _records(classic: ClassicGroup, image: MetadataImage) -> list[RecordChange]:
     def records() -> Iterator[RecordChange]:
         for member in members:
             yield group_records.member_record(group_id, member)
-        yield group_records.epoch_record(group_id, generation, metadata_hash(names, image))
+        yield group_records.RECORDS.epoch(group_id, generation, metadata_hash(names, image))
         for member in members:
             target = {topic_id: frozenset(owned) for topic_id, owned in member.assigned.items()}
-            yield group_records.target_record(group_id, member.member_id, target)
-        yield group_records.target_epoch_record(group_id, generation, 0)
+            yield group_records.RECORDS.target(group_id, member.member_id, target)
+        yield group_records.RECORDS.target_epoch(group_id, generation, 0)
         for member in members:
             yield group_records.current_record(group_id, member)
 

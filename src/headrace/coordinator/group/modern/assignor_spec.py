@@ -9,7 +9,7 @@ Assignment = Mapping[bytes, frozenset[int]]
 NOTHING: Final[Assignment] = {}
 
 
-def frozen(partitions: Mapping[bytes, set[int]], before: Assignment) -> Assignment:
+def frozen_assignment(partitions: Mapping[bytes, set[int]], before: Assignment) -> Assignment:
     """Freezes the assignment; returns the same object as before if nothing has changed, because
     assignments are compared and kept for long."""
     if partitions == before:

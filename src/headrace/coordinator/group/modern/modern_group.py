@@ -8,10 +8,11 @@ group is Assigning. The group is Reconciling until all members have reached the 
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.modern.assignor_spec import NOTHING, Assignment
+from headrace.coordinator.group.modern.group_records import GroupRecords
 from headrace.protocol.errors import ErrorCode
 
 _REFRESH_INTERVAL_MS: Final = 2**31 - 1
@@ -19,6 +20,10 @@ _REFRESH_INTERVAL_MS: Final = 2**31 - 1
 
 NO_EPOCH: Final = -1
 FIRST_EPOCH: Final = 1
+JOINING_EPOCH: Final = 0
+"""The member epoch in the first heartbeat."""
+LEAVING_EPOCH: Final = -1
+"""The member epoch in the last heartbeat."""
 
 
 class ModernGroupState(StrEnum):
@@ -51,6 +56,9 @@ M = TypeVar("M", bound=ModernMember)
 
 class ModernGroup(Generic[M]):
     """One group. It changes by replay only, except for the time of the last check of its topics."""
+
+    records: ClassVar[GroupRecords]
+    """The record types of this kind of group."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -124,13 +132,15 @@ class ModernGroup(Generic[M]):
             if self.topics[topic] <= 0:
                 del self.topics[topic]
 
-    def assigned_within(self, interval_ms: int, now_ms: int) -> bool:
-        """Whether the target is younger than that.
+    def is_target_due(self, epoch: int, interval_ms: int, now_ms: int) -> bool:
+        """Whether group epoch `epoch` needs a new target: at most one per assignment interval.
 
-        A target from the future is not: an earlier coordinator had a clock that was ahead, and no
-        member would get an assignment until the time has caught up.
+        A target from the future does not delay the next one: an earlier coordinator had a clock
+        that was ahead, and no member would get an assignment until the time has caught up.
         """
-        return bool(self.assigned_at_ms) and 0 <= now_ms - self.assigned_at_ms < interval_ms
+        if self.assignment_epoch >= epoch:
+            return False
+        return not (self.assigned_at_ms and 0 <= now_ms - self.assigned_at_ms < interval_ms)
 
     # Whether the topics have changed. This is soft state: after a move of the
     # coordinator every group checks once.

@@ -45,7 +45,9 @@ def partition_counts(ids: Iterable[bytes], image: MetadataImage) -> Mapping[byte
     return {topic_id: len(topics[topic_id].partitions) for topic_id in ids}
 
 
-def named(assignment: Assignment, image: MetadataImage) -> list[tuple[str, bytes, list[int]]]:
+def with_topic_names(
+    assignment: Assignment, image: MetadataImage
+) -> list[tuple[str, bytes, list[int]]]:
     """Name, id and partitions of each topic that still exists."""
     topics = image.topics_by_id
     return [

@@ -1,5 +1,5 @@
 """Committed offsets: the position of each group in each partition.
 
-`Offsets` decides about commits, fetches, deletions and expiry. `table` holds committed offsets,
-`pending` those of open transactions.
+`OffsetManager` decides about commits, fetches, deletions and expiry. `OffsetTable` holds committed
+offsets, `PendingOffsets` those of open transactions.
 """

@@ -13,6 +13,7 @@ from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import PreparedRecords, SetTimer
 from headrace.coordinator.group.group import Group
+from headrace.coordinator.group.offsets.offset_commit import commit_sender
 from headrace.coordinator.group.offsets.offset_table import OffsetAndMetadata, OffsetTable
 from headrace.coordinator.group.records.format import OffsetCommitTemplate
 from headrace.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -51,19 +52,17 @@ class SinglePartitionCommit(NamedTuple):
 class FastCommit:
     """An accepted commit of one partition; `offset` is the offset of the next one.
 
-    A commit alone is a batch of one: it implements `coordinator.turn.Prepared` itself, since most
+    A commit alone is a batch of one: it implements `PreparedRecords` itself, since most
     batches hold one commit or a few.
     """
 
     __slots__ = (
         "_committed",
-        "_generation",
-        "_instance_id",
         "_now_ms",
         "_partition",
         "_record",
+        "_sender",
         "_table",
-        "_version",
         "group_id",
         "member_id",
         "offset",
@@ -81,9 +80,7 @@ class FastCommit:
         self.member_id = request.member_id
         self.offset = partition.committed_offset
         self.topic = topic
-        self._version = version
-        self._instance_id = request.group_instance_id
-        self._generation = request.generation_id_or_member_epoch
+        self._sender = commit_sender(request, version)
         self._partition = partition.partition_index
         value = OffsetCommitValue(
             offset=self.offset,
@@ -109,13 +106,7 @@ class FastCommit:
         if group is None or topics.get(topic.name) is not topic:
             return None
         try:
-            check = group.check_commit(
-                self.member_id,
-                self._instance_id,
-                self._generation,
-                transactional=False,
-                version=self._version,
-            )
+            check = group.check_commit(self._sender)
             if check is not None:
                 check(topic.name, topic.topic_id, self._partition)
         except CoordinatorError:
@@ -144,7 +135,7 @@ CommitT = TypeVar("CommitT", bound=FastCommit)
 
 
 class _CommitBatch:
-    """Commits that become one batch: implements `coordinator.turn.Prepared`."""
+    """Commits that become one batch: implements `PreparedRecords`."""
 
     __slots__ = ("_commits", "count", "payload")
 

@@ -11,7 +11,7 @@ from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import CoordinatorResult, ProducerIdentity, SetTimer
-from headrace.coordinator.group.group import CommitCheck, Group
+from headrace.coordinator.group.group import CommitCheck, CommittingMember, Group
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
 from headrace.protocol.errors import ErrorCode
@@ -42,7 +42,7 @@ _UNKNOWN_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
 _TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
-class Committing:
+class OffsetCommitter:
     """Turns OffsetCommit and TxnOffsetCommit requests into records."""
 
     def __init__(
@@ -61,30 +61,24 @@ class Committing:
         """A commit by a member, by a consumer without a group, or by an admin tool."""
         group_id = request.group_id
         group = self._groups.get(group_id)
-        draft = _Draft(group_id, now_ms, self._config)
+        commit = _PendingCommit(group_id, now_ms, self._config)
         timers: Sequence[SetTimer] = ()
         try:
             if group is not None:
-                draft.check = group.check_commit(
-                    request.member_id,
-                    request.group_instance_id,
-                    request.generation_id_or_member_epoch,
-                    transactional=False,
-                    version=version,
-                )
+                commit.check = group.check_commit(commit_sender(request, version))
                 timers = group.timers_after_commit(request.member_id)
             elif request.generation_id_or_member_epoch >= 0:
                 raise _no_group(group_id, version)
             if request.retention_time_ms != _NO_RETENTION:
-                draft.expire_ms = now_ms + request.retention_time_ms
-            answer = self._commit(draft, request, version)
+                commit.expire_ms = now_ms + request.retention_time_ms
+            answer = self._commit(commit, request, version)
         except CoordinatorError as error:
-            refused = _Draft(group_id, now_ms, self._config, refusal=error.code)
+            refused = _PendingCommit(group_id, now_ms, self._config, refusal=error.code)
             return CoordinatorResult(self._commit(refused, request, version))
-        return CoordinatorResult(answer, draft.changes, timers=timers)
+        return CoordinatorResult(answer, commit.changes, timers=timers)
 
     def _commit(
-        self, draft: "_Draft", request: OffsetCommitRequest, version: int
+        self, commit: "_PendingCommit", request: OffsetCommitRequest, version: int
     ) -> OffsetCommitResponse:
         image = self._image()
         by_id = version >= FIRST_VERSION_WITH_IDS
@@ -96,7 +90,7 @@ class Committing:
                 topic, missing = image.topics.get(asked.name), _UNKNOWN_PARTITION
             partitions = []
             for partition in asked.partitions:
-                code = missing if topic is None else draft.add(topic, topic.topic_id, partition)
+                code = missing if topic is None else commit.add(topic, topic.topic_id, partition)
                 partitions.append(
                     OffsetCommitResponsePartition(
                         partition_index=partition.partition_index, error_code=code
@@ -114,32 +108,33 @@ class Committing:
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
         """A commit that takes effect when the producer's transaction commits."""
         group = self._groups.get(request.group_id)
-        draft = _Draft(request.group_id, now_ms, self._config)
+        commit = _PendingCommit(request.group_id, now_ms, self._config)
         try:
             if not request.group_id:
                 raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
             if group is not None:
-                draft.check = group.check_commit(
+                sender = CommittingMember(
                     request.member_id,
                     request.group_instance_id,
                     request.generation_id,
                     transactional=True,
                     version=version,
                 )
+                commit.check = group.check_commit(sender)
             elif request.generation_id >= 0:
                 raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
-            answer = self._commit_in_transaction(draft, request)
+            answer = self._commit_in_transaction(commit, request)
         except CoordinatorError as error:
             # Producers have generations, not member epochs.
             stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
             refusal = ErrorCode.ILLEGAL_GENERATION if stale else error.code
-            refused = _Draft(request.group_id, now_ms, self._config, refusal=refusal)
+            refused = _PendingCommit(request.group_id, now_ms, self._config, refusal=refusal)
             return CoordinatorResult(self._commit_in_transaction(refused, request))
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-        return CoordinatorResult(answer, draft.changes, producer=producer)
+        return CoordinatorResult(answer, commit.changes, producer=producer)
 
     def _commit_in_transaction(
-        self, draft: "_Draft", request: TxnOffsetCommitRequest
+        self, commit: "_PendingCommit", request: TxnOffsetCommitRequest
     ) -> TxnOffsetCommitResponse:
         image = self._image()
         topics = []
@@ -153,7 +148,7 @@ class Committing:
                             partition_index=partition.partition_index,
                             error_code=_UNKNOWN_PARTITION
                             if topic is None
-                            else draft.add(topic, ZERO_UUID, partition),
+                            else commit.add(topic, ZERO_UUID, partition),
                         )
                         for partition in asked.partitions
                     ],
@@ -162,8 +157,8 @@ class Committing:
         return TxnOffsetCommitResponse(topics=topics)
 
 
-class _Draft:
-    """The records of one request."""
+class _PendingCommit:
+    """One request while it is decided: its records so far."""
 
     __slots__ = ("_config", "_group_id", "_now_ms", "_refusal", "changes", "check", "expire_ms")
 
@@ -217,6 +212,17 @@ class _Draft:
             )
         )
         return _NO_ERROR
+
+
+def commit_sender(request: OffsetCommitRequest, version: int) -> CommittingMember:
+    """The member that sends an OffsetCommit."""
+    return CommittingMember(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        transactional=False,
+        version=version,
+    )
 
 
 def _no_group(group_id: str, version: int) -> CoordinatorError:

@@ -22,7 +22,7 @@ FIRST_VERSION_WITH_IDS: Final = 10
 _NO_OFFSET: Final = -1
 
 
-class Fetching:
+class OffsetFetcher:
     """One request, answered from one image. `stable` refuses offsets that an open transaction may
     still change."""
 

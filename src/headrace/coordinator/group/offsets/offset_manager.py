@@ -1,4 +1,4 @@
-"""The part of the group coordinator for committed offsets."""
+"""The committed offsets of one shard: the entry point for requests, records and timers."""
 
 from collections.abc import Callable, Collection, Container, Hashable, Mapping
 from itertools import islice
@@ -12,8 +12,8 @@ from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.group_manager import Replay
 from headrace.coordinator.group.offsets import offset_expiration
-from headrace.coordinator.group.offsets.offset_commit import Committing
-from headrace.coordinator.group.offsets.offset_fetch import Fetching
+from headrace.coordinator.group.offsets.offset_commit import OffsetCommitter
+from headrace.coordinator.group.offsets.offset_fetch import OffsetFetcher
 from headrace.coordinator.group.offsets.offset_state import OffsetState
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -36,7 +36,7 @@ _MAX_TOMBSTONES: Final = 1_000
 The rest waits for a timer that expires at once, so that requests are served in between."""
 
 
-class Offsets:
+class OffsetManager:
     """Commits, fetches, deletions and expiry, over the groups of one shard."""
 
     def __init__(
@@ -50,13 +50,13 @@ class Offsets:
         self._image = image
         self._config = config
         self._to_clean: set[str] = set()
-        committing = Committing(groups, image, config)
+        committer = OffsetCommitter(groups, image, config)
         self.commit: Callable[
             [int, OffsetCommitRequest, int], CoordinatorResult[OffsetCommitResponse]
-        ] = committing.commit
+        ] = committer.commit
         self.commit_in_transaction: Callable[
             [int, TxnOffsetCommitRequest, int], CoordinatorResult[TxnOffsetCommitResponse]
-        ] = committing.commit_in_transaction
+        ] = committer.commit_in_transaction
 
     def fetch(
         self, version: int, request: OffsetFetchRequestGroup, *, stable: bool
@@ -65,7 +65,9 @@ class Offsets:
         group = self._groups.get(request.group_id)
         if group is not None and group.kind is not GroupType.SHARE:
             group.check_fetch(request.member_id, request.member_epoch)
-        return Fetching(self.state, self._image(), version=version, stable=stable).fetch(request)
+        return OffsetFetcher(self.state, self._image(), version=version, stable=stable).fetch(
+            request
+        )
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
         """Deletes single offsets; raises if there is no such group or it refuses."""
@@ -92,7 +94,7 @@ class Offsets:
         """The timers that delete things because of their age."""
         return (_EXPIRE,)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         return self._expire(now_ms) if key == _EXPIRE else self._clean()
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:

@@ -1,7 +1,7 @@
 """The ShareGroupDescribe response for a group and its members."""
 
 from headrace.cluster.image import MetadataImage
-from headrace.coordinator.group.modern.subscribed_topics import named
+from headrace.coordinator.group.modern.subscribed_topics import with_topic_names
 from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.share_group import ShareGroup
 from headrace.protocol.messages.share_group_describe import (
@@ -38,7 +38,7 @@ def _member(member: ShareMember, image: MetadataImage) -> ShareGroupDescribeMemb
                 ShareGroupDescribeTopicPartitions(
                     topic_id=topic_id, topic_name=name, partitions=partitions
                 )
-                for name, topic_id, partitions in named(member.assigned, image)
+                for name, topic_id, partitions in with_topic_names(member.assigned, image)
             ]
         ),
     )

@@ -26,7 +26,7 @@ from headrace.coordinator.group.records.share import (
 from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.state_topics import StateTopic, StateTopics
 
-_RECORDS: Final = GroupRecords(
+RECORDS: Final = GroupRecords(
     group_key=ShareGroupMetadataKey,
     group_value=ShareGroupMetadataValue,
     target_epoch_key=ShareGroupTargetAssignmentMetadataKey,
@@ -37,11 +37,6 @@ _RECORDS: Final = GroupRecords(
     target_partitions=ShareGroupPartitions,
     current_key=ShareGroupCurrentMemberAssignmentKey,
 )
-
-epoch_record: Final = _RECORDS.epoch
-target_epoch_record: Final = _RECORDS.target_epoch
-target_record: Final = _RECORDS.target
-member_tombstones: Final = _RECORDS.member_tombstones
 
 
 def member_record(group_id: str, member: ShareMember) -> RecordChange:
@@ -102,4 +97,4 @@ def _topics(topics: Mapping[bytes, StateTopic]) -> list[ShareGroupTopicPartition
 def group_tombstones(group_id: str, members: Collection[str]) -> list[RecordChange]:
     """Deletes the group with all its members."""
     state = RecordChange(ShareGroupStatePartitionMetadataKey(group_id=group_id), None)
-    return _RECORDS.group_tombstones(group_id, members, [state])
+    return RECORDS.group_tombstones(group_id, members, [state])

@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.group import GroupType
 from headrace.coordinator.group.modern.assignor_spec import (
     NOTHING,
     Assignment,
-    GroupSpec,
     MemberSpec,
 )
 from headrace.coordinator.group.modern.member_checks import check_not_full, wrong_epoch
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
 from headrace.coordinator.group.modern.subscribed_topics import (
-    metadata_hash,
-    partition_counts,
     topic_ids,
 )
+from headrace.coordinator.group.modern.target_assignment import advance_group_epoch, assign_targets
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.coordinator.group.share import group_records
-from headrace.coordinator.group.share.member import JOINING_EPOCH, ShareMember
+from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.share_group import ShareGroup
-from headrace.coordinator.group.share.simple_assignor import simple
+from headrace.coordinator.group.share.simple_assignor import simple_assignor
 from headrace.coordinator.group.share.start_offsets import not_a_share_group
 from headrace.coordinator.group.share.state_initialization import start_missing_state
 from headrace.coordinator.group.share.timers import session_timer
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ShareHeartbeats:
-    """Decides heartbeats. Every step adds its records to a draft, in Kafka's order."""
+    """Decides heartbeats. Every step adds its records to a result, in Kafka's order."""
 
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
@@ -50,23 +49,23 @@ class ShareHeartbeats:
     ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
         """The heartbeat of a member that joins (epoch 0) or is in the group. The caller has
         validated it."""
-        draft = ResultBuilder()
+        result = ResultBuilder()
         group = self._group(request)
         config = self._shard.config(group.group_id)
         check_not_full(group, GroupType.SHARE, request.member_id, config.share_max_size)
         before = _member(group, request)
         after = _with_request_fields(before, context, request)
         if after != before:
-            draft.changes.append(group_records.member_record(group.group_id, after))
+            result.changes.append(group_records.member_record(group.group_id, after))
         changed = after.topics != before.topics
         if group.assignment_epoch >= group.epoch and group.has_unassigned_state():
             changed = True
-        epoch, topics = self._advance_group_epoch(group, before, after, changed, draft, now_ms)
-        target_epoch, target = self._update_target(group, after, epoch, draft, now_ms)
+        epoch, topics = self._advance_group_epoch(group, before, after, changed, result, now_ms)
+        target_epoch, target = self._update_target(group, after, epoch, result, now_ms)
         bumped = changed or epoch != group.epoch
-        after = self._reconcile(group, after, target_epoch, target, bumped, draft)
-        start_missing_state(group, epoch, topics, self._shard.image(), config, draft, now_ms)
-        draft.set_timer(
+        after = self._reconcile(group, after, target_epoch, target, bumped, result)
+        start_missing_state(group, epoch, topics, self._shard.image(), config, result, now_ms)
+        result.set_timer(
             session_timer(group.group_id, after.member_id), config.share_session_timeout_ms
         )
         send_assignment = (
@@ -74,7 +73,7 @@ class ShareHeartbeats:
             or request.subscribed_topic_names is not None
             or after.assigned != before.assigned
         )
-        return draft.turn(
+        return result.build(
             ShareGroupHeartbeatResponse(
                 member_id=after.member_id,
                 member_epoch=after.epoch,
@@ -98,44 +97,36 @@ class ShareHeartbeats:
         before: ShareMember,
         after: ShareMember,
         changed: bool,
-        draft: ResultBuilder,
+        result: ResultBuilder,
         now_ms: int,
     ) -> tuple[int, set[str]]:
         """The group epoch and the topics of the group after the request."""
         if not (changed or group.must_refresh(now_ms)):
             return group.epoch, set(group.topics)
         topics = group.topics_after(before, after)
-        hash_ = metadata_hash(topics, self._shard.image())
-        epoch = group.epoch
-        if changed or hash_ != group.metadata_hash:
-            epoch += 1
-            draft.changes.append(group_records.epoch_record(group.group_id, epoch, hash_))
-        group.refreshed(epoch, now_ms)
+        epoch = advance_group_epoch(
+            group, topics, self._shard.image(), result, now_ms, changed=changed
+        )
         return epoch, topics
 
     def _update_target(
-        self, group: ShareGroup, after: ShareMember, epoch: int, draft: ResultBuilder, now_ms: int
+        self, group: ShareGroup, after: ShareMember, epoch: int, result: ResultBuilder, now_ms: int
     ) -> tuple[int, Assignment]:
         """The member's target and its epoch. It is computed again if the group epoch has changed,
         at most once per assignment interval."""
-        if group.assignment_epoch >= epoch:
-            return group.assignment_epoch, group.target_of(after.member_id)
         interval_ms = self._shard.config(group.group_id).share_assignment_interval_ms
-        if group.assigned_within(interval_ms, now_ms):
+        if not group.is_target_due(epoch, interval_ms, now_ms):
             return group.assignment_epoch, group.target_of(after.member_id)
-        specs = self._specs(group, after)
-        wanted = frozenset().union(*(spec.topics for spec in specs.values()))
-        spec = GroupSpec(specs, partition_counts(wanted, self._shard.image()))
-        targets = simple(spec, group.state_topics.initialized_partitions())
-        for member_id in specs:
-            target = targets.get(member_id, NOTHING)
-            if target != group.target.get(member_id):
-                draft.changes.append(group_records.target_record(group.group_id, member_id, target))
+        targets = assign_targets(
+            group,
+            self._specs(group, after),
+            lambda spec: simple_assignor(spec, group.state_topics.initialized_partitions()),
+            self._shard.image(),
+            result,
+        )
         # An empty assignment does not count: the first one with state must not wait for it.
         assigned_at_ms = now_ms if any(targets.values()) else 0
-        draft.changes.append(
-            group_records.target_epoch_record(group.group_id, epoch, assigned_at_ms)
-        )
+        result.changes.append(group.records.target_epoch(group.group_id, epoch, assigned_at_ms))
         return epoch, targets.get(after.member_id, NOTHING)
 
     def _specs(self, group: ShareGroup, after: ShareMember) -> dict[str, MemberSpec]:
@@ -153,7 +144,7 @@ class ShareHeartbeats:
         target_epoch: int,
         target: Assignment,
         changed: bool,
-        draft: ResultBuilder,
+        result: ResultBuilder,
     ) -> ShareMember:
         """The member after this response: it has nothing to release first."""
         if not changed and member.epoch == target_epoch:
@@ -164,7 +155,7 @@ class ShareHeartbeats:
         if member.epoch != target_epoch:
             after = replace(after, epoch=target_epoch, previous_epoch=member.epoch)
         if after != member:
-            draft.changes.append(group_records.current_record(group.group_id, after))
+            result.changes.append(group_records.current_record(group.group_id, after))
         return after
 
 

@@ -1,12 +1,9 @@
 """One member of a share group, as the coordinator last wrote it."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from headrace.coordinator.group.modern.assignor_spec import Assignment
-
-JOINING_EPOCH: Final = 0
-LEAVING_EPOCH: Final = -1
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

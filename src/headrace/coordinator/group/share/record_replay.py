@@ -37,7 +37,7 @@ from headrace.protocol.struct import Struct
 
 
 def replays(groups: dict[str, Group]) -> Mapping[type[Struct], Replay]:
-    """For `groups.part.Part`."""
+    """The replays of the records of share groups, for `GroupManager`."""
     return replays_into(groups, ShareGroup, ShareGroup, _REPLAYS, last=ShareGroupMetadataKey)
 
 

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import CancelTimer, SetTimer
-from headrace.coordinator.group.group import CommitCheck, GroupType
+from headrace.coordinator.group.group import CommitCheck, CommittingMember, GroupType
 from headrace.coordinator.group.modern.modern_group import ModernGroup, ModernGroupState
 from headrace.coordinator.group.share import group_records
 from headrace.coordinator.group.share.member import ShareMember
@@ -17,9 +17,9 @@ from headrace.protocol.errors import ErrorCode
 
 
 class ShareGroup(ModernGroup[ShareMember]):
-    """Implements `groups.group.Group`. A share group commits no offsets: `__share_group_state` has
-    its state."""
+    """Implements `Group`. A share group commits no offsets: `__share_group_state` has its state."""
 
+    records = group_records.RECORDS
     kind: Final = GroupType.SHARE
     protocol_type: Final = "share"
 
@@ -58,17 +58,9 @@ class ShareGroup(ModernGroup[ShareMember]):
             for topic_id, topic in self.state_topics.initialized.items()
         )
 
-    # The protocol `groups.group.Group`
+    # The protocol `Group`
 
-    def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        version: int,
-    ) -> CommitCheck | None:
+    def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
         self._refuse_offsets()
 
     def timers_after_commit(self, member_id: str) -> Sequence[SetTimer]:

@@ -10,14 +10,19 @@ from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CancelTimer, CoordinatorResult, SetTimer
 from headrace.coordinator.group.group_manager import Replay
+from headrace.coordinator.group.modern.modern_group import JOINING_EPOCH, LEAVING_EPOCH
 from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
 from headrace.coordinator.group.share import group_records, start_offsets
 from headrace.coordinator.group.share.description import describe
 from headrace.coordinator.group.share.heartbeat import ShareHeartbeats
-from headrace.coordinator.group.share.member import JOINING_EPOCH, LEAVING_EPOCH, ShareMember
+from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.record_replay import replays
 from headrace.coordinator.group.share.share_group import ShareGroup
-from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
+from headrace.coordinator.group.share.start_offsets import (
+    StartOffset,
+    StartOffsetAlteration,
+    StateDeletion,
+)
 from headrace.coordinator.group.share.state_topics import Partitions, StateTopic
 from headrace.coordinator.group.share.timers import SessionTimer, session_timer
 from headrace.protocol.errors import ErrorCode
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ShareGroups:
-    """Implements `groups.part.Part`."""
+    """Implements `GroupManager`."""
 
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
@@ -64,8 +69,8 @@ class ShareGroups:
     def _removal(self, group: ShareGroup, member: ShareMember) -> list[RecordChange]:
         hash_ = metadata_hash(group.topics_after(member, None), self._shard.image())
         return [
-            *group_records.member_tombstones(group.group_id, member.member_id),
-            group_records.epoch_record(group.group_id, group.epoch + 1, hash_),
+            *group.records.member_tombstones(group.group_id, member.member_id),
+            group.records.epoch(group.group_id, group.epoch + 1, hash_),
         ]
 
     def describe(self, group_id: str, now_ms: int) -> ShareGroupDescribeDescribedGroup:
@@ -103,7 +108,7 @@ class ShareGroups:
 
     def alter_offsets(
         self, group_id: str, wanted: Sequence[StartOffset]
-    ) -> CoordinatorResult[Alteration]:
+    ) -> CoordinatorResult[StartOffsetAlteration]:
         """Prepares new start offsets; creates the group if there is none."""
         group = self._shard.groups.get(group_id)
         if group is None:
@@ -114,7 +119,7 @@ class ShareGroups:
 
     def begin_offset_deletion(
         self, group_id: str, topics: Sequence[str]
-    ) -> CoordinatorResult[Deletion]:
+    ) -> CoordinatorResult[StateDeletion]:
         return start_offsets.begin_deletion(self.group(group_id), topics, self._shard.image())
 
     def end_offset_deletion(
@@ -154,7 +159,7 @@ class ShareGroups:
         ]
         return CoordinatorResult(None, changes=self._orphans(), timers=timers)
 
-    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+    def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         """The session of a member has expired."""
         _, group_id, member_id = SessionTimer(*key)
         group = self._shard.groups.get(group_id)

@@ -12,12 +12,12 @@ from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpe
 from headrace.coordinator.group.share.state_topics import Partitions
 
 
-class SharedPartition(NamedTuple):
+class AssignablePartition(NamedTuple):
     topic_id: bytes
     number: int
 
 
-def simple(group: GroupSpec, assignable: Partitions) -> Mapping[str, Assignment]:
+def simple_assignor(group: GroupSpec, assignable: Partitions) -> Mapping[str, Assignment]:
     """Assignments by member id; only `assignable` partitions are assigned."""
     if not group.members:
         return {}
@@ -37,9 +37,9 @@ def simple(group: GroupSpec, assignable: Partitions) -> Mapping[str, Assignment]
 
 def _targets(
     topic_ids: frozenset[bytes] | list[bytes], group: GroupSpec, assignable: Partitions
-) -> list[SharedPartition]:
+) -> list[AssignablePartition]:
     return [
-        SharedPartition(topic_id, index)
+        AssignablePartition(topic_id, index)
         for topic_id in sorted(topic_ids)
         for index in sorted(assignable.get(topic_id, ()))
         if index < group.partitions.get(topic_id, 0)
@@ -48,7 +48,7 @@ def _targets(
 
 def _spread(
     members: Mapping[str, MemberSpec],
-    targets: list[SharedPartition],
+    targets: list[AssignablePartition],
     result: dict[str, dict[bytes, set[int]]],
 ) -> None:
     """Assigns the partitions to the members, and adds that to `result`."""
@@ -56,7 +56,7 @@ def _spread(
         return
     sharing = -(-len(members) // len(targets))
     quotas = _quotas(list(members), sharing * len(targets))
-    readers: dict[SharedPartition, set[str]] = {target: set() for target in targets}
+    readers: dict[AssignablePartition, set[str]] = {target: set() for target in targets}
     counts = dict.fromkeys(members, 0)
     for member_id, member in members.items():
         for target in targets:
@@ -83,7 +83,7 @@ def _quotas(members: list[str], total: int) -> dict[str, int]:
 
 
 def _fill(
-    readers: dict[SharedPartition, set[str]],
+    readers: dict[AssignablePartition, set[str]],
     counts: dict[str, int],
     quotas: dict[str, int],
     sharing: int,

@@ -26,7 +26,7 @@ class StartOffset(NamedTuple):
     offset: int
 
 
-class Alteration(NamedTuple):
+class StartOffsetAlteration(NamedTuple):
     """The offsets to store and their state epoch; partitions that do not exist are left out."""
 
     state_epoch: int
@@ -34,7 +34,7 @@ class Alteration(NamedTuple):
     accepted: Sequence[StartOffset]
 
 
-class Deletion(NamedTuple):
+class StateDeletion(NamedTuple):
     """The stored state to delete."""
 
     partitions: Partitions
@@ -45,7 +45,7 @@ class Deletion(NamedTuple):
 
 def alter(
     group: ShareGroup, offsets: Sequence[StartOffset], image: MetadataImage
-) -> CoordinatorResult[Alteration]:
+) -> CoordinatorResult[StartOffsetAlteration]:
     """Prepares new start offsets of partitions that exist."""
     group.check_delete()
     accepted = []
@@ -57,7 +57,7 @@ def alter(
         accepted.append(wanted)
         known = topics.get(topic.topic_id, StateTopic(topic.name, frozenset()))
         topics[topic.topic_id] = known._replace(partitions=known.partitions | {wanted.partition})
-    answer = Alteration(group.epoch, topics, accepted)
+    answer = StartOffsetAlteration(group.epoch, topics, accepted)
     if not topics:
         return CoordinatorResult(answer)
     record = group_records.state_topics_record(group.group_id, group.state_topics.starting(topics))
@@ -66,7 +66,7 @@ def alter(
 
 def begin_deletion(
     group: ShareGroup, topics: Sequence[str], image: MetadataImage
-) -> CoordinatorResult[Deletion]:
+) -> CoordinatorResult[StateDeletion]:
     """Marks the state of these topics as being deleted; topics that are marked already are deleted
     again."""
     group.check_delete()
@@ -88,7 +88,7 @@ def begin_deletion(
             errors[name] = "There is no offset information to delete."
             continue
         names[topic.topic_id] = name
-    answer = Deletion(partitions, names, errors)
+    answer = StateDeletion(partitions, names, errors)
     if not partitions:
         return CoordinatorResult(answer)
     return CoordinatorResult(

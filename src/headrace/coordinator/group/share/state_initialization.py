@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.coordinator.group.share import group_records
 from headrace.coordinator.group.share.share_group import ShareGroup
 from headrace.coordinator.group.share.state_topics import StateTopic
@@ -27,7 +27,7 @@ def start_missing_state(
     subscribed: Collection[str],
     image: MetadataImage,
     config: GroupConfig,
-    draft: ResultBuilder,
+    result: ResultBuilder,
     now_ms: int,
 ) -> None:
     """Requests the state of every partition that the group wants and that has none.
@@ -39,8 +39,8 @@ def start_missing_state(
         return
     group.started_at_ms.update(dict.fromkeys(missing, now_ms))
     topics = group.state_topics.starting(missing)
-    draft.changes.append(group_records.state_topics_record(group.group_id, topics))
-    draft.effects.append(InitializeState(group.group_id, epoch, missing))
+    result.changes.append(group_records.state_topics_record(group.group_id, topics))
+    result.effects.append(InitializeState(group.group_id, epoch, missing))
 
 
 def _missing(

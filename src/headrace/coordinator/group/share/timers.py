@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 
 class SessionTimer(NamedTuple):
-    """A key starts with the name of this part of the shard."""
+    """A key starts with the name of the groups' manager."""
 
-    part: str
+    manager: str
     group_id: str
     member_id: str
 

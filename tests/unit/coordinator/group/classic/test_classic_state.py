@@ -7,7 +7,7 @@ from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import (
     VALID_PREVIOUS_STATES,
     ClassicState,
-    IllegalTransition,
+    IllegalGroupTransition,
     can_become,
 )
 from headrace.protocol.errors import ErrorCode
@@ -39,7 +39,9 @@ def test_a_group_takes_the_transitions_of_kafka_and_refuses_the_others(
         group.transition_to(target, 7)
         assert (group.state, group.state_since_ms) == (target, 7)
     else:
-        with pytest.raises(IllegalTransition, match=f"{GROUP} cannot go from {state.value} to"):
+        with pytest.raises(
+            IllegalGroupTransition, match=f"{GROUP} cannot go from {state.value} to"
+        ):
             group.transition_to(target, 7)
         assert (group.state, group.state_since_ms) == (state, 1)
 

@@ -8,6 +8,7 @@ from headrace.coordinator.common.result import CoordinatorResult
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.description import describe_group
+from headrace.coordinator.group.group import CommittingMember
 from headrace.coordinator.group.records.classic import (
     GroupMetadataKey,
     GroupMetadataMember,
@@ -219,7 +220,9 @@ def test_a_stable_group_shows_its_members_subscriptions_and_assignments() -> Non
 
 def commit(group: ClassicGroup, member_id: str = "", generation: int = -1) -> ErrorCode:
     try:
-        group.check_commit(member_id, None, generation, transactional=False, version=8)
+        group.check_commit(
+            CommittingMember(member_id, None, generation, transactional=False, version=8)
+        )
     except CoordinatorError as error:
         return error.code
     return ErrorCode.NONE
@@ -245,7 +248,7 @@ def test_only_members_of_the_generation_may_commit() -> None:
 def test_a_transaction_of_an_old_client_may_commit_without_a_member() -> None:
     driver = ClassicDriver()
     driver.form(1)
-    driver.group.check_commit("", None, -1, transactional=True, version=2)
+    driver.group.check_commit(CommittingMember("", None, -1, transactional=True, version=2))
 
 
 def test_a_commit_is_a_sign_of_life() -> None:

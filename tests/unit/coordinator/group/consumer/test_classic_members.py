@@ -7,6 +7,7 @@ import pytest
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.classic_state import ClassicState
+from headrace.coordinator.group.group import CommittingMember
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_protocol import (
@@ -229,9 +230,11 @@ def test_commits_of_classic_members_are_checked_as_generations() -> None:
     driver, member_id = balanced_group()
     epoch = driver.member(member_id).epoch
     group = driver.consumers
-    group.check_commit(member_id, None, epoch, transactional=False, version=2)
+    group.check_commit(CommittingMember(member_id, None, epoch, transactional=False, version=2))
     with pytest.raises(CoordinatorError) as refused:
-        group.check_commit(member_id, None, epoch + 1, transactional=False, version=2)
+        group.check_commit(
+            CommittingMember(member_id, None, epoch + 1, transactional=False, version=2)
+        )
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
 

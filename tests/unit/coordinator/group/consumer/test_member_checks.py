@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.group import CommitCheck
+from headrace.coordinator.group.group import CommitCheck, CommittingMember
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID
 from support.groups.consumer_groups import ConsumerDriver
@@ -20,7 +20,7 @@ def commit(
     version: int = 9,
 ) -> CommitCheck | None:
     return driver.consumers.check_commit(
-        member_id, None, epoch, transactional=transactional, version=version
+        CommittingMember(member_id, None, epoch, transactional=transactional, version=version)
     )
 
 

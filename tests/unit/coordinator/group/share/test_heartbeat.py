@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.group import CommittingMember
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from support.groups.share_groups import GROUP, ShareDriver
@@ -225,7 +226,9 @@ def test_offsets_cannot_be_committed_to_a_share_group() -> None:
     driver = ShareDriver()
     driver.join("ann")
     for check in (
-        lambda: driver.group.check_commit("ann", None, 1, transactional=False, version=9),
+        lambda: driver.group.check_commit(
+            CommittingMember("ann", None, 1, transactional=False, version=9)
+        ),
         lambda: driver.group.check_fetch("ann", 1),
         driver.group.check_offset_delete,
     ):

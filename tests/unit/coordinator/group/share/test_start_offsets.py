@@ -3,17 +3,21 @@
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
+from headrace.coordinator.group.share.start_offsets import (
+    StartOffset,
+    StartOffsetAlteration,
+    StateDeletion,
+)
 from headrace.protocol.errors import ErrorCode
 from support.groups.share_groups import GROUP, ShareDriver
 
 
-def alter(driver: ShareDriver, *wanted: tuple[str, int, int]) -> Alteration:
+def alter(driver: ShareDriver, *wanted: tuple[str, int, int]) -> StartOffsetAlteration:
     offsets = [StartOffset(*one) for one in wanted]
     return driver.run(lambda shard, _: shard.share.alter_offsets(GROUP, offsets))
 
 
-def delete(driver: ShareDriver, *topics: str) -> Deletion:
+def delete(driver: ShareDriver, *topics: str) -> StateDeletion:
     return driver.run(lambda shard, _: shard.share.begin_offset_deletion(GROUP, topics))
 
 

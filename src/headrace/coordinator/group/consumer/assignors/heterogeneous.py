@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heapreplace
 from typing import Final
 
-from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpec, frozen
+from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpec, frozen_assignment
 
 _MAX_ROUNDS: Final = 64
 """Rounds over all topics. Each move makes the shares more equal, so balancing ends, mostly after
@@ -116,6 +116,6 @@ class _Mixed:
                 assert owner is not None
                 partitions[owner].setdefault(topic_id, set()).add(partition)
         return {
-            member_id: frozen(numbers, self._group.members[member_id].assigned)
+            member_id: frozen_assignment(numbers, self._group.members[member_id].assigned)
             for member_id, numbers in partitions.items()
         }

@@ -8,7 +8,7 @@ as in Kafka 4.
 from collections.abc import Iterator, Mapping
 
 from headrace.coordinator.group.consumer.assignors.heterogeneous import assign_mixed
-from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpec, frozen
+from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpec, frozen_assignment
 
 
 def assign_uniformly(group: GroupSpec) -> Mapping[str, Assignment]:
@@ -44,7 +44,7 @@ class _Homogeneous:
                 quota += 1
             _assign_free(partitions, free, quota)
         return {
-            member_id: frozen(partitions, self._group.members[member_id].assigned)
+            member_id: frozen_assignment(partitions, self._group.members[member_id].assigned)
             for member_id, partitions in kept.items()
         }
 

@@ -39,18 +39,18 @@ class ResultBuilder:
     def cancel_timer(self, key: Hashable) -> None:
         self.timers.append(CancelTimer(key))
 
-    def add_undo(self, take_back: Callable[[CoordinatorError], None]) -> None:
+    def add_undo(self, undo: Callable[[CoordinatorError], None]) -> None:
         """Adds an undo step, which runs after the ones added before."""
         before = self.undo
 
         def both(error: CoordinatorError) -> None:
             if before is not None:
                 before(error)
-            take_back(error)
+            undo(error)
 
         self.undo = both
 
-    def turn(self, answer: R | Deferred[R]) -> CoordinatorResult[R]:
+    def build(self, answer: R | Deferred[R]) -> CoordinatorResult[R]:
         return CoordinatorResult(
             answer,
             changes=self.changes,
