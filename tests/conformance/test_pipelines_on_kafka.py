@@ -30,8 +30,8 @@ MODULES = (
     "test_topic_to_delta.py",
     "test_topic_to_iceberg.py",
     "test_topic_to_parquet.py",
-    "test_into_topics.py",
-    "test_dead_letters_of_a_run.py",
+    "test_sources_to_topic.py",
+    "test_dead_letters.py",
     "test_pipeline_cli.py",
 )
 SQL = (

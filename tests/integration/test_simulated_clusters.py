@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from headrace.testing.simulation.nemesis import Weather
+from headrace.testing.simulation.nemesis import FaultProfile
 from headrace.testing.simulation.planted import planted
 from headrace.testing.simulation.scenario import Outcome, run
 from headrace.testing.simulation.seeds import run_limited
@@ -19,7 +19,7 @@ def check(outcome: Outcome) -> None:
     assert outcome.acknowledged
     assert outcome.faults
     groups = (outcome.commits, outcome.classic_commits, outcome.deliveries)
-    assert (outcome.transactions and all(groups)) or outcome.weather is Weather.STORM
+    assert (outcome.transactions and all(groups)) or outcome.profile is FaultProfile.STORM
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from support.cli.command import Cli, Ended
 from support.pipelines.delta_pipeline import Send
+from support.pipelines.driver import SHORT_LIVED
 from support.wire.topics import MakeTopic
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ sink: {{format: delta, table: table}}
 on_error: skip
 trigger: 100ms
 checkpoint: checkpoint
-spark: {{spark.sql.shuffle.partitions: 2}}
+spark: {json.dumps({"spark.sql.shuffle.partitions": "2", **SHORT_LIVED})}
 """)
     return path
 

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+Us
 """Java compiles less. This halves the CPU time of a mostly idle Spark."""
 _START_TIME = 19
 """The index of the field in /proc/PID/stat, counted after the process name."""
-DYING = str(Path(__file__).with_name("dying_driver.py"))
+KILLED_DRIVER = str(Path(__file__).with_name("killed_driver.py"))
 
 
 class Driver:
-    """One run of a spec."""
+    """One run of a spec. `killed_at` has a point for each flow (see `killed_driver`)."""
 
     def __init__(
         self,
@@ -32,12 +32,14 @@ class Driver:
         home: Path,
         *,
         options: Sequence[str] = (),
-        dies_at: str | None = None,
-        flows: int = 0,
+        killed_at: Mapping[str, str] | None = None,
     ) -> None:
         home.mkdir(parents=True)
         self._out, self._err = home / "events.jsonl", home / "stderr.txt"
-        program = ["-m", "headrace"] if dies_at is None else [DYING, dies_at, str(flows)]
+        program = ["-m", "headrace"]
+        if killed_at is not None:
+            points = ",".join(f"{flow}={point}" for flow, point in killed_at.items())
+            program = [KILLED_DRIVER, points]
         command = [sys.executable, *program, "pipeline", "run", str(spec), "-b", bootstrap]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(

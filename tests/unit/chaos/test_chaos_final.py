@@ -43,6 +43,6 @@ def test_records_after_an_abandoned_transaction_are_read() -> None:
 def test_a_transaction_that_stays_open_is_not_the_end_of_the_log() -> None:
     with Broker(settings=SETTINGS) as broker:
         left = leave_open(broker.bootstrap_servers, timeout_ms=600_000)
-        _, complete = read_all(broker.bootstrap_servers, 1.0)
+        _, complete = read_all(broker.bootstrap_servers, 0.5)
         del left
     assert not complete

@@ -118,7 +118,7 @@ def test_a_timeout_ends_the_request_and_the_connection_of_a_silent_broker(
             broker.handlers[ApiKey.FIND_COORDINATOR] = lambda request, version: None
             connection = await _open(broker, max_silence_s=max_silence_s)
             with pytest.raises(RequestTimedOut):
-                await _ask(connection, timeout_s=0.5)
+                await _ask(connection, timeout_s=0.1)
             assert connection.is_open is open_after
             await connection.close()
 

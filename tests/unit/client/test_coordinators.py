@@ -128,7 +128,7 @@ def test_a_refused_coordinator_is_an_error_and_an_unavailable_one_is_retried(
             )
             with pytest.raises(kind, match=code.name):
                 await client.send(
-                    HeartbeatRequest(), HeartbeatResponse, to=CoordinatorNode("g"), timeout_s=2.0
+                    HeartbeatRequest(), HeartbeatResponse, to=CoordinatorNode("g"), timeout_s=0.5
                 )
 
     asyncio.run(run())

@@ -57,6 +57,7 @@ from headrace.cluster.stores.zookeeper_client import (
     Stat,
     StoreAuthenticationFailed,
     Watch,
+    create_with_parents,
 )
 from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
 
@@ -173,18 +174,11 @@ class KazooZooKeeper:
     async def _create_chroot(self) -> None:
         kazoo = self._kazoo
         assert kazoo is not None
-        names = self._settings.chroot.split("/")[1:]
-        if not names or await self.get("/") is not None:
+        if not self._settings.chroot or await self.get("/") is not None:
             return
         chroot, kazoo.chroot = kazoo.chroot, ""
         try:
-            for depth in range(len(names)):
-                path = "/" + "/".join(names[: depth + 1])
-                try:
-                    await self.multi([Create(path)])
-                except OpFailed as failed:
-                    if failed.reason is not Reason.EXISTS:
-                        raise
+            await create_with_parents(self, self._settings.chroot)
         finally:
             kazoo.chroot = chroot
 

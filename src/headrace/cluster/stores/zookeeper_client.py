@@ -32,6 +32,7 @@ __all__ = [
     "StoreAuthenticationFailed",
     "Watch",
     "ZooKeeperClient",
+    "create_with_parents",
 ]
 
 ANY_VERSION: Final = -1
@@ -160,3 +161,14 @@ class ZooKeeperClient(Protocol):
     def on_state(self, changed: Callable[[SessionState], None]) -> None:
         """Calls `changed` for every change of the session's state."""
         ...
+
+
+async def create_with_parents(client: ZooKeeperClient, path: str) -> None:
+    """Creates the znode and its parents, each unless it exists."""
+    names = path.split("/")[1:]
+    for depth in range(len(names)):
+        try:
+            await client.multi([Create("/" + "/".join(names[: depth + 1]))])
+        except OpFailed as failed:
+            if failed.reason is not Reason.EXISTS:
+                raise

@@ -78,7 +78,7 @@ def describe(outcome: Outcome) -> str:
     faults = ", ".join(f"{name} {count}" for name, count in sorted(outcome.faults.items()))
     verdict = "ok" if outcome.violation is None else f"FAILED: {outcome.violation}"
     return (
-        f"seed {outcome.seed}: {outcome.brokers} brokers, {outcome.weather.name.lower()}, "
+        f"seed {outcome.seed}: {outcome.brokers} brokers, {outcome.profile.name.lower()}, "
         f"{outcome.acknowledged} acknowledged, {outcome.read} read, {outcome.commits} commits, "
         f"{outcome.classic_commits} of a classic group, {outcome.deliveries} deliveries, "
         f"{outcome.transactions} transactions, "

@@ -15,7 +15,7 @@ from headrace.client.topics import NewTopic, create_topics, delete_topics
 from headrace.testing.simulation.history import Place
 
 MEAN_PAUSE_S: Final = 4.0
-PATIENCE_S: Final = 10.0
+API_TIMEOUT_S: Final = 10.0
 REPLICAS: Final = 3
 SCRATCH: Final = "scratch"
 
@@ -53,16 +53,16 @@ class Administrator:
         target = self._random.sample(list(self._brokers), REPLICAS)
         wanted = None if self._random.random() < 0.2 else target
         await alter_reassignments(
-            self._client, {TopicPartition(*place): wanted}, timeout_s=PATIENCE_S
+            self._client, {TopicPartition(*place): wanted}, timeout_s=API_TIMEOUT_S
         )
 
     async def _elect(self) -> None:
-        await elect_leaders(self._client, ElectionType.PREFERRED, None, timeout_s=PATIENCE_S)
+        await elect_leaders(self._client, ElectionType.PREFERRED, None, timeout_s=API_TIMEOUT_S)
 
     async def _topic(self) -> None:
         name = f"{SCRATCH}-{self._scratch}"
         if self._random.random() < 0.5:
-            await delete_topics(self._client, [name], timeout_s=PATIENCE_S)
+            await delete_topics(self._client, [name], timeout_s=API_TIMEOUT_S)
             self._scratch += 1
         else:
-            await create_topics(self._client, [NewTopic(name, 2, 3)], timeout_s=PATIENCE_S)
+            await create_topics(self._client, [NewTopic(name, 2, 3)], timeout_s=API_TIMEOUT_S)

@@ -42,7 +42,12 @@ from headrace.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from headrace.testing.simulation.commits import PATIENCE_S, CommitLedger, commit, fetch_commit
+from headrace.testing.simulation.commits import (
+    API_TIMEOUT_S,
+    CommitLedger,
+    commit,
+    fetch_commit,
+)
 from headrace.testing.simulation.history import Place
 
 GROUP: Final = "classic"
@@ -121,7 +126,7 @@ class SimulatedClassicMember:
             ),
             SyncGroupResponse,
             to=_COORDINATOR,
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
         )
         if not _check_generation(synced.error_code):
             return False
@@ -148,7 +153,7 @@ class SimulatedClassicMember:
             ),
             JoinGroupResponse,
             to=_COORDINATOR,
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
         )
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
@@ -174,7 +179,7 @@ class SimulatedClassicMember:
                 ),
                 HeartbeatResponse,
                 to=_COORDINATOR,
-                timeout_s=PATIENCE_S,
+                timeout_s=API_TIMEOUT_S,
             )
             stays = _check_generation(answer.error_code)
             chance = self._random.random()
@@ -204,7 +209,7 @@ class SimulatedClassicMember:
                 LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=self._id)]),
                 LeaveGroupResponse,
                 to=_COORDINATOR,
-                timeout_s=PATIENCE_S,
+                timeout_s=API_TIMEOUT_S,
             )
 
 

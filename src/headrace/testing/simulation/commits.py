@@ -28,7 +28,7 @@ from headrace.testing.simulation.history import Place, Violation
 BY_NAME: Final = 9
 """The newest version of OffsetCommit and OffsetFetch that has topic names instead of ids."""
 
-PATIENCE_S: Final = 10.0
+API_TIMEOUT_S: Final = 10.0
 
 OWNED_ONCE: Final = "no partition has two owners in an epoch"
 COMMITS_STAY: Final = "committed offsets of a group are not lost and do not decrease"
@@ -73,7 +73,7 @@ async def fetch_commit(
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])]),
         OffsetFetchResponse,
         to=CoordinatorNode(group),
-        timeout_s=PATIENCE_S,
+        timeout_s=API_TIMEOUT_S,
         at_most=BY_NAME,
         code_of=lambda got: got.groups[0].error_code,
     )
@@ -106,7 +106,7 @@ async def commit(
         ),
         OffsetCommitResponse,
         to=CoordinatorNode(group),
-        timeout_s=PATIENCE_S,
+        timeout_s=API_TIMEOUT_S,
         retry=retry,
         at_most=BY_NAME,
         code_of=_code_of_commit,

@@ -13,7 +13,12 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from headrace.testing.simulation.commits import PATIENCE_S, CommitLedger, commit, fetch_commit
+from headrace.testing.simulation.commits import (
+    API_TIMEOUT_S,
+    CommitLedger,
+    commit,
+    fetch_commit,
+)
 from headrace.testing.simulation.history import Place
 
 GROUP: Final = "group"
@@ -123,5 +128,8 @@ class GroupMember:
         self, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
         return await self._client.send(
-            request, ConsumerGroupHeartbeatResponse, to=CoordinatorNode(GROUP), timeout_s=PATIENCE_S
+            request,
+            ConsumerGroupHeartbeatResponse,
+            to=CoordinatorNode(GROUP),
+            timeout_s=API_TIMEOUT_S,
         )

@@ -1,6 +1,6 @@
 """Random faults: their kind, place and duration. The seed decides.
 
-There are two kinds of weather. In `MINORITY` one broker at a time may lose its page cache, and must
+There are two profiles. In `MINORITY` one broker at a time may lose its page cache, and must
 be back in sync before the next does: then no acknowledged record may be lost. In `STORM` any number
 of brokers may lose power at once, and only topics that flush each message keep all records.
 """
@@ -31,7 +31,7 @@ SLOW_DISK: Final = 300.0
 LITTLE_ROOM_BYTES: Final = 20_000
 
 
-class Weather(Enum):
+class FaultProfile(Enum):
     MINORITY = "one broker at a time loses unflushed bytes"
     STORM = "any number of brokers lose unflushed bytes"
 
@@ -39,10 +39,10 @@ class Weather(Enum):
 class Nemesis:
     """Injects faults until it is stopped; then it ends all of them."""
 
-    def __init__(self, cluster: SimulatedCluster, weather: Weather, chance: Random) -> None:
+    def __init__(self, cluster: SimulatedCluster, profile: FaultProfile, chance: Random) -> None:
         self._cluster = cluster
         self._schedule = cluster.simulation.schedule
-        self._weather = weather
+        self._profile = profile
         self._random = chance
         self._stopped = False
         self._damaged: dict[int, None] = {}  # brokers that may have lost acknowledged records
@@ -67,7 +67,7 @@ class Nemesis:
             (1, self._full_disk),
             (1, self._break_disk),
         ]
-        if weather is Weather.STORM:
+        if profile is FaultProfile.STORM:
             self._deeds.append((3, self._black_out))
         for broker in cluster.brokers.values():
             broker.on_failure = lambda broker=broker: self._failed(broker)
@@ -127,14 +127,14 @@ class Nemesis:
     # --- processes ------------------------------------------------------------------------------
 
     def _may_damage(self, broker: BrokerProcess) -> bool:
-        """Whether the weather allows an unclean end of this broker now."""
+        """Whether the profile allows an unclean end of this broker now."""
         cluster = self._cluster
         for id_ in list(self._damaged):
             other = cluster.brokers[id_]
             fine = other.node is not None and not other.process.host.disk.may_fail_process
             if fine and cluster.in_sync_everywhere(id_):
                 del self._damaged[id_]
-        return self._weather is Weather.STORM or not (self._damaged.keys() - {broker.id})
+        return self._profile is FaultProfile.STORM or not (self._damaged.keys() - {broker.id})
 
     def _crash(self, broker: BrokerProcess, end: Callable[[], None]) -> None:
         self._damaged[broker.id] = None

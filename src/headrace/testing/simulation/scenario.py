@@ -31,9 +31,10 @@ from headrace.testing.simulation.fetch_audit import FetchAudit, auditing
 from headrace.testing.simulation.group import GroupMember
 from headrace.testing.simulation.history import History, Place, Violation
 from headrace.testing.simulation.invariants import InvariantChecker
-from headrace.testing.simulation.nemesis import Nemesis, Weather
+from headrace.testing.simulation.nemesis import FaultProfile, Nemesis
 from headrace.testing.simulation.process import Incarnation
-from headrace.testing.simulation.schedule import RunsInCircles
+from headrace.testing.simulation.replica_comparison import all_is_committed, check_replicas
+from headrace.testing.simulation.schedule import EndlessWork
 from headrace.testing.simulation.share_group import GROUP as SHARE_GROUP
 from headrace.testing.simulation.share_group import ShareDeliveries, SimulatedShareMember
 from headrace.testing.simulation.simulation import Simulation, SimulationError
@@ -81,7 +82,7 @@ class Outcome:
     """The result of a seed. Without acknowledgements and faults it proves nothing."""
 
     seed: int
-    weather: Weather
+    profile: FaultProfile
     brokers: int
     digest: str = ""
     events: int = 0
@@ -139,7 +140,7 @@ def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
             outcome.violation = violation
         except SimulationError as error:
             outcome.violation = Violation(HEALS, f"{error}; {errors.found[:2]}")
-        except RunsInCircles as error:
+        except EndlessWork as error:
             outcome.violation = Violation(NO_CIRCLES, f"{simulation.now_s:.3f} s: {error}")
         outcome.digest = simulation.trace.digest
         outcome.events = simulation.trace.events
@@ -154,30 +155,30 @@ class Scenario:
         self.simulation = simulation
         self._witness = witness
         self._random: Random = simulation.schedule.random_of("story")
-        weather = Weather.STORM if self._random.random() < 0.25 else Weather.MINORITY
+        profile = FaultProfile.STORM if self._random.random() < 0.25 else FaultProfile.MINORITY
         brokers = 3 if self._random.random() < 0.75 else self._random.randint(4, 5)
-        self.outcome = Outcome(simulation.seed, weather, brokers)
+        self.outcome = Outcome(simulation.seed, profile, brokers)
         self.cluster = SimulatedCluster(simulation, brokers)
         self.history = History()
         self.ledger = CommitLedger()
         self.classic_ledger = CommitLedger()
         self.books = TransactionHistory()
-        self.watch = InvariantChecker(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
-        self.deliveries = ShareDeliveries(self.watch.led)
+        self.invariants = InvariantChecker(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
+        self.deliveries = ShareDeliveries(self.invariants.led)
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self._after_iteration(broker)
         self._clients: Incarnation = simulation.process("clients", idle).start()
-        topics = [SAFE] if weather is Weather.STORM else [SAFE, PLAIN]
+        topics = [SAFE] if profile is FaultProfile.STORM else [SAFE, PLAIN]
         self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
         # Not in a storm: records of a coordinator are not flushed and may be lost there.
-        banks = 0 if weather is Weather.STORM else PARTITIONS
+        banks = 0 if profile is FaultProfile.STORM else PARTITIONS
         self.table = Place(TABLE, 0)
         self.shared = [place for place in self.places if place.topic == PLAIN]
         self.banks = [Place(BANK, index) for index in range(banks)]
 
     def _after_iteration(self, broker: BrokerProcess) -> None:
         self._witness.check()
-        self.watch.check_broker(broker)
+        self.invariants.check_broker(broker)
 
     def play(self, seconds: float) -> None:
         simulation, cluster = self.simulation, self.cluster
@@ -189,7 +190,7 @@ class Scenario:
         clients += [*self._transactional_producers(), *self._table_clients(), self._administrator()]
         tasks = [self._clients.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
-        nemesis = Nemesis(cluster, self.outcome.weather, chance)
+        nemesis = Nemesis(cluster, self.outcome.profile, chance)
         nemesis.start()
         simulation.run(seconds)
         nemesis.stop()
@@ -205,11 +206,11 @@ class Scenario:
         places = [*self.places, *self.banks]
         simulation.run_until(
             # A follower that fetches from a host without power is out of sync until it notices.
-            lambda: cluster.is_whole() and self.watch.all_is_committed([*places, self.table]),
+            lambda: cluster.is_whole() and all_is_committed(cluster.brokers, [*places, self.table]),
             HEALING_S,
             "all that leaders have is committed",
         )
-        self.watch.check_replicas(places)
+        check_replicas(cluster.brokers, places)
         self.outcome.acknowledged = self.history.acknowledged
         self.outcome.read = self.history.read
         self.outcome.commits = self.ledger.commits
@@ -263,7 +264,7 @@ class Scenario:
                 f"{place}/{number}",
                 mean_pause_s=MEAN_PAUSE_S,
                 chance=self._clients.random,
-                acknowledged=self.watch.acknowledged,
+                acknowledged=self.invariants.acknowledged,
             )
             for place in self.places
             for number in range(PRODUCERS_PER_PARTITION)
@@ -277,7 +278,7 @@ class Scenario:
 
     def _members(self) -> list[GroupMember]:
         """Not in a storm: commits of a group are not flushed and may be lost there."""
-        if self.outcome.weather is Weather.STORM:
+        if self.outcome.profile is FaultProfile.STORM:
             return []
         topics = self._topics({place.topic for place in self.places})
         return [
@@ -287,7 +288,7 @@ class Scenario:
 
     def _classic_members(self) -> list[SimulatedClassicMember]:
         """Not in a storm, as the others."""
-        if self.outcome.weather is Weather.STORM:
+        if self.outcome.profile is FaultProfile.STORM:
             return []
         return [
             SimulatedClassicMember(
@@ -338,7 +339,7 @@ class Scenario:
                 place,
                 self._clients.world.clock,
                 chance,
-                self.watch.acknowledged,
+                self.invariants.acknowledged,
             ),
             Reader(self._client(f"reader-{place}"), self.history, place, chance),
         ]

@@ -16,7 +16,7 @@ MOST_EVENTS_PER_SPAN: Final = 50_000
 """A busy cluster has about 10,000 events in this span. Many more mean that code loops."""
 
 
-class RunsInCircles(AssertionError):
+class EndlessWork(AssertionError):
     """The same events repeat, and time hardly passes."""
 
 
@@ -69,4 +69,4 @@ class Schedule:
             self._events_left = MOST_EVENTS_PER_SPAN
         self._events_left -= 1
         if self._events_left < 0:
-            raise RunsInCircles(f"{MOST_EVENTS_PER_SPAN} events within {SPAN_S:g} s")
+            raise EndlessWork(f"{MOST_EVENTS_PER_SPAN} events within {SPAN_S:g} s")

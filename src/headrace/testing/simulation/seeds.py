@@ -12,7 +12,7 @@ from typing import Final
 from headrace.testing.simulation.history import Violation
 from headrace.testing.simulation.planted import planted
 from headrace.testing.simulation.scenario import NO_CIRCLES, Outcome, run
-from headrace.testing.simulation.schedule import RunsInCircles
+from headrace.testing.simulation.schedule import EndlessWork
 
 WATCH_S: Final = 1.0  # between checks whether the command still runs
 MOST_CPU_S: Final = 120.0
@@ -39,7 +39,7 @@ def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome
 
     def end(_number: int, _frame: FrameType | None) -> None:
         late.append(Violation(NO_CIRCLES, f"{cpu_s:g} s of processor time"))
-        raise RunsInCircles(late[0].what)
+        raise EndlessWork(late[0].what)
 
     running = events._get_running_loop()
     before = signal.signal(signal.SIGVTALRM, end)

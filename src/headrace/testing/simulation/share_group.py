@@ -52,7 +52,7 @@ LEAVING: Final = -1
 NEW_SESSION: Final = 0
 LAST_OF_SESSION: Final = -1
 
-PATIENCE_S: Final = 10.0
+API_TIMEOUT_S: Final = 10.0
 DRAIN_S: Final = 60.0
 RETRY_S: Final = 0.3
 MEAN_PAUSE_S: Final = 0.8
@@ -253,7 +253,7 @@ class SimulatedShareMember:
         """The leaders of the assigned partitions."""
         metadata = self._client.metadata
         if metadata.topic(self._topic) is None:
-            await self._client.refresh([self._topic], timeout_s=PATIENCE_S)
+            await self._client.refresh([self._topic], timeout_s=API_TIMEOUT_S)
         leaders: dict[int, list[Place]] = {}
         known = metadata.topic(self._topic)
         for place in self._assigned if known is not None else ():
@@ -288,7 +288,7 @@ class SimulatedShareMember:
             ),
             ShareGroupHeartbeatResponse,
             to=CoordinatorNode(GROUP),
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
         )
 
     async def _acknowledge(self, broker_id: int, session: _Session, epoch: int) -> bool:
@@ -317,7 +317,7 @@ class SimulatedShareMember:
             ),
             ShareAcknowledgeResponse,
             to=ToBroker(broker_id),
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             retry=False,
         )
         if answer.error_code:
@@ -365,7 +365,7 @@ class SimulatedShareMember:
             ),
             ShareFetchResponse,
             to=ToBroker(broker_id),
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             retry=False,
         )
         if answer.error_code:

@@ -47,7 +47,7 @@ END: Final = 4
 READ_COMMITTED: Final = 1
 
 ALL_IN_SYNC: Final = -1
-PATIENCE_S: Final = 8.0
+API_TIMEOUT_S: Final = 8.0
 TIMEOUT_MS: Final = 10_000
 PRODUCE_TIMEOUT_MS: Final = 2_000
 MEAN_PAUSE_S: Final = 0.8
@@ -136,7 +136,7 @@ class TransactionalProducer:
                     ),
                     InitProducerIdResponse,
                     to=self._coordinator,
-                    timeout_s=PATIENCE_S,
+                    timeout_s=API_TIMEOUT_S,
                 )
                 if not answer.error_code:
                     if self.stopping:
@@ -185,7 +185,7 @@ class TransactionalProducer:
             ),
             AddPartitionsToTxnResponse,
             to=self._coordinator,
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             at_most=ADD_PARTITIONS,
             code_of=_code_of_added,
         )
@@ -212,7 +212,7 @@ class TransactionalProducer:
             ),
             ProduceResponse,
             to=ToLeader(*place),
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             at_most=PRODUCE,
             code_of=_code_of_produced,
         )
@@ -235,7 +235,7 @@ class TransactionalProducer:
             ),
             EndTxnResponse,
             to=self._coordinator,
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             at_most=END,
         )
         if answer.error_code:

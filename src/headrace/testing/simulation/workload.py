@@ -43,7 +43,7 @@ BY_NAME_FETCH = 12
 ALL_IN_SYNC = -1
 REQUEST_TIMEOUT_S = 4.0
 CONNECT_TIMEOUT_S = 2.0
-PATIENCE_S = 25.0
+API_TIMEOUT_S = 25.0
 LARGEST_BATCH = 3  # records
 MAX_VALUE_BYTES = 1 << 20
 FETCH_BYTES = 1 << 20
@@ -104,7 +104,7 @@ class Producer:
                 answer = await self._client.send(
                     InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
                     InitProducerIdResponse,
-                    timeout_s=PATIENCE_S,
+                    timeout_s=API_TIMEOUT_S,
                 )
                 if not answer.error_code:
                     await self._produce(answer.producer_id, answer.producer_epoch)
@@ -164,7 +164,7 @@ class Producer:
             request,
             ProduceResponse,
             to=ToLeader(*place),
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             at_most=BY_NAME_PRODUCE,
             code_of=lambda got: got.responses[0].partition_responses[0].error_code,
         )
@@ -235,7 +235,7 @@ class Reader:
             metadata.forget(topic)
         known = metadata.topic(topic)
         if known is None:
-            known = (await self._client.refresh([topic], timeout_s=PATIENCE_S)).topic(topic)
+            known = (await self._client.refresh([topic], timeout_s=API_TIMEOUT_S)).topic(topic)
         if known is not None and index in known.partitions:
             self._leader_epoch = max(self._leader_epoch, known.partitions[index].leader_epoch)
 
@@ -273,7 +273,7 @@ class Reader:
             ),
             FetchResponse,
             to=ToLeader(*place),
-            timeout_s=PATIENCE_S,
+            timeout_s=API_TIMEOUT_S,
             at_most=BY_NAME_FETCH,
             code_of=_code_of_fetch,
         )

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cli.exits import ExitCode
 from headrace.pipeline.application import application
-from headrace.pipeline.runner.first_connection import FIRST_CONNECTION_S
+from headrace.pipeline.runner import first_connection
 from support.cli.command import Cli
 
 SPEC = """
@@ -18,7 +18,8 @@ source: {topics: [orders], value: {format: json}}
 sink: {format: delta, table: table}
 checkpoint: checkpoint
 """
-ALLOWED_S = FIRST_CONNECTION_S + 10
+SHORT_S = 0.5
+ALLOWED_S = 10.0
 
 
 @pytest.fixture
@@ -35,6 +36,8 @@ def test_a_wrong_port_fails_within_seconds_and_names_the_address(
     def no_spark(*_: object, **__: object) -> None:
         raise AssertionError("Spark starts although no broker answers")
 
+    assert first_connection.FIRST_CONNECTION_S < ALLOWED_S
+    monkeypatch.setattr(first_connection, "FIRST_CONNECTION_S", SHORT_S)
     monkeypatch.setattr(application, "open_session", no_spark)
     spec = tmp_path / "orders.yaml"
     spec.write_text(SPEC)

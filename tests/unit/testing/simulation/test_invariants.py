@@ -9,10 +9,10 @@ import pytest
 from headrace.replication.follower_progress import UNKNOWN, FollowerProgress
 from headrace.share.record_state import AcknowledgeType
 from headrace.testing.simulation import seeds
+from headrace.testing.simulation.checked_replicas import CheckedLeader
 from headrace.testing.simulation.commits import COMMITS_STAY, OWNED_ONCE, CommitLedger
 from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
-from headrace.testing.simulation.invariants import _Seen
-from headrace.testing.simulation.schedule import RunsInCircles, Schedule
+from headrace.testing.simulation.schedule import EndlessWork, Schedule
 from headrace.testing.simulation.share_group import (
     COUNTS_GROW,
     DELIVERIES,
@@ -43,7 +43,7 @@ def test_endless_work_is_reported_and_a_busy_process_is_not() -> None:
     schedule.after(0, again(0.001))
     schedule.run(30)
     schedule.after(0, again(0.00001))
-    with pytest.raises(RunsInCircles):
+    with pytest.raises(EndlessWork):
         schedule.run(60)
 
 
@@ -136,10 +136,10 @@ def test_a_replica_counted_in_an_earlier_incarnation_may_have_had_more_records(
 ) -> None:
     """The replica is counted, stops and returns within one iteration of its leader."""
     follower = FollowerProgress()
-    seen = _Seen(epoch=1, watermark=0, enough=True, partition_epoch=1)
+    seen = CheckedLeader(epoch=1, watermark=0, enough=True, partition_epoch=1)
     seen.counts = [(follower, 112, heard)]
     follower.broker_epoch = now
-    assert seen.heard_another_incarnation(follower) is another
+    assert seen.fetched_in_another_incarnation(follower) is another
 
 
 def test_an_interrupted_seed_closes_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +147,12 @@ def test_an_interrupted_seed_closes_its_event_loop(monkeypatch: pytest.MonkeyPat
 
     def entered_and_interrupted(_seed: int, _seconds: float) -> None:
         events._set_running_loop(left_behind)
-        raise RunsInCircles("interrupted")
+        raise EndlessWork("interrupted")
 
     left_behind = asyncio.new_event_loop()
     monkeypatch.setattr(seeds, "run", entered_and_interrupted)
     try:
-        with pytest.raises(RunsInCircles):
+        with pytest.raises(EndlessWork):
             seeds.run_limited(1, 1.0)
         assert events._get_running_loop() is None
     finally:

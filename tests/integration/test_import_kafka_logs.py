@@ -1,4 +1,4 @@
-"""A node without metadata adopts the topics in its log directory, as Kafka wrote them."""
+"""A node without metadata imports the topics in its log directory, as Kafka wrote them."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def topic_of(wire: Wire, name: str) -> tuple[bytes, int]:
     return topic.topic_id, len(topic.partitions)
 
 
-def test_topics_are_adopted_once_the_metadata_is_lost(tmp_path: Path) -> None:
+def test_topics_are_imported_from_the_log_directory_if_the_metadata_is_lost(tmp_path: Path) -> None:
     with Broker(data=tmp_path) as broker:
         with Wire(broker.bootstrap_servers) as wire:
             topic = CreatableTopic(name="kept", num_partitions=3, replication_factor=1)
