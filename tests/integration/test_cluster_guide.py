@@ -103,7 +103,7 @@ def follower(cluster: ClusterUp, tmp_path: Path) -> Iterator[Follower]:
 
 
 def test_the_first_steps_work_as_printed(follower: Follower, cluster: ClusterUp) -> None:
-    up, *rest = commands_under("Start one on this machine")
+    up, *rest = commands_under("Start a cluster on this machine")
     assert up[:2] == ["cluster", "up"]
     outputs = [follower.run(words) for words in rest]
     assert "orders" in outputs[-1]
@@ -114,7 +114,7 @@ def test_a_rolling_restart_neither_loses_nor_duplicates_records(
 ) -> None:
     cli = Cli(cluster.bootstrap_servers, tmp_path)
     cli.ok("topic", "create", "orders", "-p", str(PARTITIONS))
-    lines = commands_under("A rolling restart")
+    lines = commands_under("Rolling restart")
     steps, after = lines[:4], lines[4:]
     assert steps[1][:2] == ["cluster", "shutdown"]
     last = int(cli.ok("cluster", "controller").split()[0])
@@ -137,7 +137,7 @@ def test_a_joining_broker_receives_partitions_under_load(
 ) -> None:
     cli = Cli(cluster.bootstrap_servers, tmp_path)
     cli.ok("topic", "create", "orders", "-p", str(PARTITIONS))
-    lines = commands_under("A broker joins and takes partitions")
+    lines = commands_under("Add or remove a broker")
     port = free_port()
     with SteadyLoad(cluster.bootstrap_servers, "orders", PARTITIONS) as load:
         wait_for_more(load)

@@ -53,6 +53,19 @@ def test_links_between_pages_resolve() -> None:
     assert not broken
 
 
+def decisions_and_guarantees() -> list[str]:
+    pages = [*sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")), ROOT / "docs" / "guarantees.md"]
+    return [page.relative_to(ROOT).as_posix() for page in pages]
+
+
+@pytest.mark.parametrize("page", decisions_and_guarantees())
+def test_files_named_in_decisions_and_guarantees_exist(page: str) -> None:
+    """A source file or a test, by its path from src/headrace or from the root."""
+    named = set(re.findall(r"`([a-z_0-9]+/[a-z_0-9/*]*\.py)`", (ROOT / page).read_text()))
+    roots = (ROOT / "src" / "headrace", ROOT)
+    assert not [path for path in named if not any(any(root.glob(path)) for root in roots)]
+
+
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/architecture/walks.md"])
 def test_files_named_in_the_architecture_exist(page: str) -> None:
     """Paths start in src/headrace, or in the root."""

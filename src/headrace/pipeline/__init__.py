@@ -1,12 +1,12 @@
 """Pipelines on Spark: topics into tables and files into topics, each record exactly once.
 
-Works with any Kafka: it uses the protocol and the client, not the broker. Needs
-`pip install headrace[pipeline]`.
+Pipelines work with any Kafka cluster: they use the protocol and the client, not the broker. They
+need `pip install 'headrace[pipeline]'`.
 
 `Pipeline(pipeline="orders", source=..., sink=...)` is a pipeline in Python, with the names of the
-YAML spec. `Pipeline.load` reads a YAML file, `run` runs the pipeline. `open_session` opens a Spark
-session for your own queries. Each name is imported at first use, because tasks on Spark import
-this package, too, and need none of it.
+YAML spec. `Pipeline.load` reads a YAML file, and `run` runs the pipeline. `open_session` opens a
+Spark session for your own queries. Each name is imported at first use, because Spark's tasks also
+import this package and need none of the names.
 """
 
 from importlib import import_module
@@ -70,7 +70,7 @@ _ELSEWHERE = {
     "NoSpark": "spark.session",
     "open_session": "spark.session",
 }
-"""What is not in `spec`."""
+"""The modules of the names that are not in `spec`."""
 
 
 def __getattr__(name: str) -> object:
