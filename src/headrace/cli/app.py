@@ -9,9 +9,10 @@ import typer
 from headrace.cli import config_commands, profile_commands, txn
 from headrace.cli.broker import broker_commands
 from headrace.cli.cluster import cluster_commands
-from headrace.cli.command import Outer, Profile, Servers
+from headrace.cli.command import GlobalOptions
 from headrace.cli.group import group_commands, share_commands
 from headrace.cli.help_text import add_help
+from headrace.cli.options import Profile, Servers
 from headrace.cli.pipeline import demo, pipeline_commands
 from headrace.cli.records import consume, dlq, produce
 from headrace.cli.topic import kafka_topics, topic_commands
@@ -20,9 +21,10 @@ USAGE_ERROR = 2
 
 app = typer.Typer(
     name="headrace",
-    help="Headrace: a commit log that speaks Kafka's wire protocol.",
+    help="Run and use Headrace, a commit log that speaks Kafka's wire protocol.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 app.add_typer(topic_commands.app, name="topic")
@@ -49,14 +51,14 @@ def _show_version(wanted: bool) -> None:
 def options(
     ctx: typer.Context,
     bootstrap_server: Servers = None,
-    profile_commands: Profile = None,
+    profile: Profile = None,
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
     ] = False,
 ) -> None:
-    """Headrace: a commit log that speaks Kafka's wire protocol."""
-    ctx.obj = Outer(bootstrap_server, profile_commands)
+    """Run and use Headrace, a commit log that speaks Kafka's wire protocol."""
+    ctx.obj = GlobalOptions(bootstrap_server, profile)
 
 
 def run(words: Sequence[str]) -> int:

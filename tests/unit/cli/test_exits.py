@@ -7,7 +7,7 @@ import pytest
 from headrace.cli.command import guard
 from headrace.cli.exits import CommandFailed, ExitCode, explain
 from headrace.cli.group.seek import goal_of, read_offsets
-from headrace.cli.session import parse_assignments, parse_partitions
+from headrace.cli.session import parse_partitions
 from headrace.cli.sigterm import Terminated
 from headrace.client.errors import (
     AuthenticationFailed,
@@ -82,12 +82,6 @@ def test_partitions_are_numbers_and_ranges() -> None:
     for wrong in ("", "a", "1-", "-1"):
         with pytest.raises(CommandFailed, match="0,2-4"):
             parse_partitions(wrong)
-
-
-def test_assignments_are_name_and_value() -> None:
-    assert parse_assignments(["a=1", "b="], "--set") == {"a": "1", "b": ""}
-    with pytest.raises(CommandFailed, match="--set takes NAME=VALUE"):
-        parse_assignments(["a"], "--set")
 
 
 def test_offsets_are_read_from_commas_and_from_blanks(tmp_path: Path) -> None:

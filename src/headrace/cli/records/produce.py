@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
+from headrace.cli.options import TopicName
 from headrace.cli.output import counted, progress, remark
 from headrace.cli.records.broker_errors import PRODUCE, BrokerErrors, full_disks
 from headrace.cli.records.delivery_counts import Deliveries
@@ -25,6 +25,7 @@ from headrace.cli.records.produce_input import (
     parse_headers,
     records_of,
 )
+from headrace.cli.records.record_options import ENCODINGS, encoding_option, key_separator_option
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 from headrace.cli.session import Session
 from headrace.cli.sigterm import stoppable
@@ -60,26 +61,25 @@ def register(app: typer.Typer) -> None:
 
 def produce(
     session: Session,
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
-    ],
+    topic: TopicName,
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILE", help="Files to read records from.", show_default="stdin"),
     ] = None,
     value: Annotated[
         list[str],
-        typer.Option("--value", "-v", help="Send this value instead of reading stdin; repeatable."),
-    ] = [],
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every record.")] = None,
-    key_separator: Annotated[
-        str | None,
         typer.Option(
-            "--key-separator",
-            "-K",
-            metavar="SEP",
-            help="Split each line into key and value at SEP.",
+            "--value",
+            "-v",
+            metavar="VALUE",
+            help="Send this value instead of reading stdin; repeatable.",
         ),
+    ] = [],
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="KEY", help="Key of every record.")
+    ] = None,
+    key_separator: Annotated[
+        str | None, key_separator_option("Split each line into key and value at SEP.")
     ] = None,
     header: Annotated[
         list[str],
@@ -89,7 +89,9 @@ def produce(
     ] = [],
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", min=0, help="Send all records to this partition."),
+        typer.Option(
+            "--partition", "-p", metavar="N", min=0, help="Send all records to this partition."
+        ),
     ] = None,
     tombstone: Annotated[
         bool, typer.Option("--tombstone", help="Send one record with --key and a null value.")
@@ -102,6 +104,7 @@ def produce(
         typer.Option(
             "--input",
             "-i",
+            metavar="|".join(InputForm),
             help="lines: one record per line. json: one JSON object per line, as consume -f json "
             "prints them, with value and optionally key, headers, partition and timestamp; "
             'key_encoding and value_encoding, such as "base64", name the encoding of bytes that '
@@ -109,27 +112,19 @@ def produce(
         ),
     ] = InputForm.LINES,
     key_encoder: Annotated[
-        ValueEncoding,
-        typer.Option("--key-encoder", metavar="ENCODING", help="Encoding of keys in the input."),
+        ValueEncoding, encoding_option("--key-encoder", "keys")
     ] = ValueEncoding.TEXT,
     value_encoder: Annotated[
-        ValueEncoding,
-        typer.Option(
-            "--value-encoder",
-            metavar="ENCODING",
-            help="Encoding of values in the input: "
-            + ", ".join(each.value for each in ValueEncoding)
-            + ".",
-        ),
+        ValueEncoding, encoding_option("--value-encoder", f"values: {ENCODINGS}")
     ] = ValueEncoding.TEXT,
     header_encoder: Annotated[
-        ValueEncoding,
-        typer.Option("--header-encoder", metavar="ENCODING", help="Encoding of header values."),
+        ValueEncoding, encoding_option("--header-encoder", "header values")
     ] = ValueEncoding.TEXT,
     partitioner: Annotated[
         str,
         typer.Option(
             "--partitioner",
+            metavar="NAME",
             help="How to choose partitions: murmur2_random (by key, as Java clients do), "
             "round-robin (ignores keys), or another partitioner of librdkafka.",
         ),
@@ -145,17 +140,21 @@ def produce(
     ] = "none",
     acks: Annotated[
         str,
-        typer.Option("--acks", metavar="0|1|all", help="Replicas that must acknowledge a record."),
+        typer.Option(
+            "--acks",
+            metavar="0|1|all",
+            help="Replicas that must acknowledge a record: none, the leader, or all in-sync ones.",
+        ),
     ] = "all",
     create: Annotated[
         bool,
         typer.Option(
             "--create/--no-create",
-            help="Whether the broker may create the topic if it does not exist.",
+            help="Let the broker create the topic if it does not exist.",
         ),
     ] = True,
 ) -> ExitCode | None:
-    """Write records to a topic: by default, one for each line of stdin."""
+    """Write records to a topic, by default one for each line of stdin."""
     codings = Codings(key_encoder, value_encoder, header_encoder)
     shape = Shape(
         codings=codings,

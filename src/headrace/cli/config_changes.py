@@ -1,20 +1,13 @@
-"""Options of the commands that change settings: --dry-run, --set and --unset."""
+"""Changes of settings: from --set and --unset to requests, and hints for unknown settings."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
 
-import typer
-
+from headrace.cli.assignments import parse_assignments
 from headrace.cli.exits import missing, usage
 from headrace.cli.output import remark
-from headrace.cli.session import parse_assignments
 from headrace.client.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
-
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only let the broker check the request; change nothing.")
-]
 
 
 def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
