@@ -11,6 +11,7 @@ def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.strip():
-            raise usage(f"{flag} takes NAME=VALUE, not {word!r}")
+            option = flag.partition(" ")[0]
+            raise usage(f"{option} takes NAME=VALUE, not {word!r}")
         pairs[name.strip()] = value.strip()
     return pairs

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from headrace.cli.assignments import parse_assignments
-from headrace.cli.exits import missing, usage
+from headrace.cli.exits import missing, nearest, usage
 from headrace.cli.output import remark
 from headrace.client.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
@@ -17,17 +17,20 @@ def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -
     from headrace.cluster.configs.catalog import TOPIC
 
     for name in names:
-        if name not in TOPIC:
+        if name not in TOPIC and nearest(name, TOPIC) is not None:
             remark(missing("topic setting", name, TOPIC))
 
 
-def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
-    """The changes of --set and --unset; at least one is required."""
+def changes_of(assigned: list[str], unset: list[str], assign: str) -> list[ConfigChange]:
+    """The changes of NAME=VALUE words and of --unset; at least one is required.
+
+    `assign` is the option or the argument of the words.
+    """
     changes = [
         ConfigChange(name, Operation.SET, value)
-        for name, value in parse_assignments(assigned, "--set").items()
+        for name, value in parse_assignments(assigned, assign).items()
     ]
     changes += [ConfigChange(name, Operation.DELETE) for name in unset]
     if not changes:
-        raise usage("nothing to change: set NAME=VALUE, or reset with --unset NAME")
+        raise usage(f"nothing to change; give {assign} or --unset SETTING")
     return changes

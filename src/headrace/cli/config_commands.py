@@ -81,9 +81,7 @@ def get(
             await find_topics(client, [name], timeout_s=session.timeout_s)
         if kind is ResourceKindOption.BROKER:
             await _find_broker(client, name, session)
-        found = await describe_configs(
-            client, [resource], timeout_s=session.timeout_s, names=keys or None
-        )
+        found = await describe_configs(client, [resource], timeout_s=session.timeout_s)
         return found[resource]
 
     entries = session.run(work)
@@ -92,7 +90,11 @@ def get(
     missing = set(keys or ()) - {entry.name for entry in entries}
     if missing:
         raise not_found("setting", min(missing), [entry.name for entry in entries])
-    shown = [entry for entry in entries if not (changed and entry.is_default)]
+    shown = [
+        entry
+        for entry in entries
+        if (not keys or entry.name in keys) and not (changed and entry.is_default)
+    ]
     facts = [
         {
             "name": entry.name,
@@ -122,7 +124,8 @@ async def _find_broker(client: ClusterClient, name: str, session: Session) -> No
         raise CommandFailed(
             f"broker {name} is down, and only it knows its settings; start it first"
         )
-    raise not_found("broker", name, [str(broker.id) for broker in cluster.brokers])
+    known = ", ".join(str(broker.id) for broker in cluster.brokers)
+    raise CommandFailed(f"no broker {name}; known brokers: {known}", ExitCode.NOT_FOUND)
 
 
 @command(app, "set")
@@ -140,7 +143,7 @@ def set_(
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Change settings. Either all changes of the command take effect, or none."""
-    changes = changes_of(assigned or [], unset)
+    changes = changes_of(assigned or [], unset, "SETTING=VALUE")
     resource = _resource(kind, name)
 
     async def work(client: ClusterClient) -> Refusal | None:

@@ -189,8 +189,10 @@ def _refuse_overlap(
 ) -> None:
     moving = [each.partition for each in changes if each.partition in under_way]
     if moving:
+        are = "is" if len(moving) == 1 else "are"
         raise CommandFailed(
-            f"{counted(len(moving), 'partition')} of the plan already move, such as {moving[0]}; "
+            f"{counted(len(moving), 'partition')} of the plan {are} already moving, such as "
+            f"{moving[0]}; "
             "wait for the move (--status) or cancel it (--cancel)"
         )
 

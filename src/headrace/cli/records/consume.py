@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -156,8 +157,9 @@ def consume(
         chosen is not None or until or not isinstance(start, FromBeginning | FromEnd)
     ):
         raise usage(
-            "-g reads from the committed offsets of the group: it does not take -p, and -o only "
-            "as beginning or end, for partitions without one; headrace group seek moves a group"
+            "-g reads from the committed offsets of the group, so it excludes -p, and takes -o "
+            "only as beginning or end, for partitions without a committed offset; to move the group, "
+            "use headrace group seek"
         )
     if dead_letter is not None and exec_ is None:
         raise usage("--dead-letter needs --exec: it takes the records whose command fails")
@@ -256,7 +258,24 @@ def _print_records(
         counter.advance(len(messages))
 
     with progress("records", shown=_is_file(sys.stdout)) as counter:
-        read_records(session, plan, count, options, handle)
+        read_records(
+            session, plan, count, options, handle, check_output=lambda: check_reader(sys.stdout)
+        )
+
+
+def check_reader(stream: TextIO) -> None:
+    """Raises `BrokenPipeError` if the output is a pipe whose reader has ended, as in `| head`.
+
+    Without this check, the command would wait for the next record before it notices.
+    """
+    try:
+        output = stream.fileno()
+    except (OSError, ValueError):
+        return
+    polled = select.poll()
+    polled.register(output, 0)  # errors and closed readers are always reported
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in polled.poll(0)):
+        raise BrokenPipeError
 
 
 def _is_file(stream: TextIO) -> bool:

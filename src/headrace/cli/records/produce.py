@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -47,6 +47,8 @@ RDKAFKA_MAX_BYTES: Final = 1_000_000_000
 """The largest message.max.bytes that librdkafka accepts."""
 RDKAFKA_BATCH_BYTES: Final = 1_000_000
 """librdkafka's default batch.size."""
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS: Final = ("0", "1", "-1", "all")
 ROUND_ROBIN: Final = "round-robin"
 ANY_PARTITION: Final = -1
 # A cluster needs a moment to elect leaders for a new topic.
@@ -134,7 +136,7 @@ def produce(
         typer.Option(
             "--compression",
             "-z",
-            metavar="none|gzip|snappy|lz4|zstd",
+            metavar="|".join(COMPRESSIONS),
             help="Compression of batches.",
         ),
     ] = "none",
@@ -155,6 +157,8 @@ def produce(
     ] = True,
 ) -> ExitCode | None:
     """Write records to a topic, by default one for each line of stdin."""
+    _check_choice("--compression", compression, COMPRESSIONS)
+    _check_choice("--acks", acks, ACKS)
     codings = Codings(key_encoder, value_encoder, header_encoder)
     shape = Shape(
         codings=codings,
@@ -194,6 +198,11 @@ def produce(
     if interrupted is not None:
         raise interrupted
     return code
+
+
+def _check_choice(flag: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise usage(f"{flag} takes {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
 
 
 def _encode_key(text: str | None, coding: ValueEncoding) -> bytes | None:

@@ -254,7 +254,7 @@ def alter(
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Change the settings of topics."""
-    changes = changes_of(set_, unset)
+    changes = changes_of(set_, unset, "--set NAME=VALUE")
 
     async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
         await find_topics(client, topics, timeout_s=session.timeout_s)
@@ -293,7 +293,7 @@ def add(
         after = before + num if num is not None else total or 0
         if after <= before:
             raise usage(
-                f"{topic} has {before} partitions already; the new total has to be larger, "
+                f"topic {topic!r} already has {before} partitions; the new total must be larger, "
                 f"not {after}"
             )
         outcomes = await add_partitions(
