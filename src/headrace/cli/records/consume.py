@@ -158,8 +158,8 @@ def consume(
     ):
         raise usage(
             "-g reads from the committed offsets of the group, so it excludes -p, and takes -o "
-            "only as beginning or end, for partitions without a committed offset; to move the group, "
-            "use headrace group seek"
+            "only as beginning or end, for partitions without a committed offset; to move the "
+            "group, use headrace group seek"
         )
     if dead_letter is not None and exec_ is None:
         raise usage("--dead-letter needs --exec: it takes the records whose command fails")
