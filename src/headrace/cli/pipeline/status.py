@@ -137,7 +137,7 @@ def history(
     facts = [_event_facts(row) for row in rows[-limit:]]
     if not facts:
         session.output.show(
-            facts, "no events: this pipeline has not run with this checkpoint directory"
+            facts, "no events: this pipeline has never run with this checkpoint directory"
         )
         return
     shown = ("time", "flow", "kind", "batch_id", "rows", "dead_letters", "seconds", "version")
