@@ -113,7 +113,7 @@ def test_a_folder_of_files_has_a_lag_and_can_be_reset(
     assert (flow.lag(), flow.ask("status")[0]["batch"]) == ((0, 4, 4), 3)
 
     assert "beginning, from end, or from s@TIME" in flow.refused("reset", "--to", "7", "--execute")
-    assert "reads no topic" in flow.refused("backfill", "--from", "beginning")
+    assert "does not read a topic" in flow.refused("backfill", "--from", "beginning")
     assert "writes to a topic" in flow.refused("compact")
 
 

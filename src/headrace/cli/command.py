@@ -9,14 +9,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import Parameter, signature
-from typing import Annotated, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import typer
 
+from headrace.cli.assignments import parse_assignments
 from headrace.cli.execution import OldYes
 from headrace.cli.exits import ExitCode, explain
+from headrace.cli.options import Form, Overrides, Profile, Servers, Timeout
 from headrace.cli.output import Format, Output, remark
-from headrace.cli.profiles import client_settings, parse_overrides
+from headrace.cli.profiles import client_settings
 from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
 from headrace.cli.sigterm import Terminated
 
@@ -24,54 +26,6 @@ Body: TypeAlias = Callable[..., ExitCode | None]
 """A command: takes a session and its own options, returns an exit code; None means success."""
 
 DEBUG_VARIABLE: Final = "HEADRACE_DEBUG"  # if set, errors are raised with their traceback
-_CONNECTION: Final = "Connection"
-
-Servers = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        "--bootstrap-servers",
-        "--bootstrap",
-        "-b",
-        metavar="HOST:PORT,...",
-        help="Addresses of one or more brokers.",
-        show_default="from the profile, else 127.0.0.1:9092",
-        rich_help_panel=_CONNECTION,
-    ),
-]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        metavar="NAME",
-        help="Use this profile of the configuration file.",
-        rich_help_panel=_CONNECTION,
-    ),
-]
-Overrides = Annotated[
-    list[str],
-    typer.Option(
-        "-X",
-        metavar="NAME=VALUE",
-        help="Set a client setting, such as -X security.protocol=SSL; repeatable.",
-        rich_help_panel=_CONNECTION,
-    ),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        min=0.1,
-        help="Maximum time to wait for the cluster.",
-        rich_help_panel=_CONNECTION,
-    ),
-]
-Form = Annotated[
-    Format,
-    typer.Option("--format", help="Output format.", rich_help_panel="Output"),
-]
-
 _SHARED: Final[tuple[tuple[str, object, object], ...]] = (
     ("format", Form, Format.TEXT),
     ("bootstrap_server", Servers, None),
@@ -83,7 +37,7 @@ _OLD_YES: Final[tuple[tuple[str, object, object], ...]] = (("yes", OldYes, False
 
 
 @dataclass(frozen=True, slots=True)
-class Outer:
+class GlobalOptions:
     """Options before the command's name, as in `headrace --profile p topic list`."""
 
     bootstrap_server: str | None = None
@@ -103,7 +57,7 @@ def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callabl
 
         def run(ctx: typer.Context, **values: object) -> None:
             given = {each[0]: values.pop(each[0]) for each in shared}
-            outer = ctx.find_root().obj or Outer()
+            outer = ctx.find_root().obj or GlobalOptions()
             if acts:
                 apply_deprecated_yes(values)
 
@@ -137,7 +91,7 @@ def apply_deprecated_yes(values: dict[str, object]) -> None:
 
 
 def _open_session(
-    outer: Outer,
+    outer: GlobalOptions,
     *,
     bootstrap_server: str | None,
     profile: str | None,
@@ -148,7 +102,7 @@ def _open_session(
     settings = client_settings(
         servers=bootstrap_server or outer.bootstrap_server,
         profile=profile or outer.profile,
-        overrides=parse_overrides(overrides),
+        overrides=parse_assignments(overrides, "-X"),
     )
     named = bool(bootstrap_server or outer.bootstrap_server)
     return Session(settings, Output(format), timeout, servers_named=named)

@@ -41,7 +41,7 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
     return _complete_names(ctx, incomplete, ask)
 
 
-def shares(ctx: typer.Context, incomplete: str) -> list[str]:
+def share_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     """Share groups."""
 
     async def ask(client: ClusterClient) -> Iterable[str]:
@@ -51,7 +51,7 @@ def shares(ctx: typer.Context, incomplete: str) -> list[str]:
     return _complete_names(ctx, incomplete, ask)
 
 
-def transactions(ctx: typer.Context, incomplete: str) -> list[str]:
+def transactional_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Transactional ids."""
 
     async def ask(client: ClusterClient) -> Iterable[str]:

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.config_options import DryRun, changes_of, suggest_settings
+from headrace.cli.config_changes import changes_of, suggest_settings
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.options import DryRun, Unset
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics
 from headrace.client.brokers import describe_cluster
@@ -21,7 +22,9 @@ from headrace.client.configs import (
 )
 from headrace.client.results import Refusal
 
-app = typer.Typer(help="Settings of topics, brokers and groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show and change the settings of topics, brokers and groups.", no_args_is_help=True
+)
 
 
 class ResourceKindOption(StrEnum):
@@ -37,13 +40,14 @@ class ResourceKindOption(StrEnum):
 _ALL_BROKERS = "default"
 
 KindArgument = Annotated[
-    ResourceKindOption, typer.Argument(metavar="KIND", help="The kind of resource.")
+    ResourceKindOption,
+    typer.Argument(metavar="KIND", help=f"Kind of the resource: {', '.join(ResourceKindOption)}."),
 ]
 NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Name of the topic or group, or broker id ('default' for all brokers).",
+        help="Name of the resource. A broker's name is its id; 'default' means all brokers.",
         show_default=False,
     ),
 ]
@@ -61,13 +65,15 @@ def get(
     name: NameArgument,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SETTING", help="Show only these settings.", show_default=False),
+        typer.Argument(
+            metavar="SETTING", help="Names of the settings to show.", show_default="all settings"
+        ),
     ] = None,
     changed: Annotated[
         bool, typer.Option("--changed", help="Show only settings that differ from the default.")
     ] = False,
 ) -> None:
-    """Show settings, their values and where each value comes from."""
+    """Show settings, their values and the source of each value."""
     resource = _resource(kind, name)
 
     async def work(client: ClusterClient) -> list[ConfigEntry] | Refusal:
@@ -75,9 +81,7 @@ def get(
             await find_topics(client, [name], timeout_s=session.timeout_s)
         if kind is ResourceKindOption.BROKER:
             await _find_broker(client, name, session)
-        found = await describe_configs(
-            client, [resource], timeout_s=session.timeout_s, names=keys or None
-        )
+        found = await describe_configs(client, [resource], timeout_s=session.timeout_s)
         return found[resource]
 
     entries = session.run(work)
@@ -86,7 +90,11 @@ def get(
     missing = set(keys or ()) - {entry.name for entry in entries}
     if missing:
         raise not_found("setting", min(missing), [entry.name for entry in entries])
-    shown = [entry for entry in entries if not (changed and entry.is_default)]
+    shown = [
+        entry
+        for entry in entries
+        if (not keys or entry.name in keys) and not (changed and entry.is_default)
+    ]
     facts = [
         {
             "name": entry.name,
@@ -116,7 +124,8 @@ async def _find_broker(client: ClusterClient, name: str, session: Session) -> No
         raise CommandFailed(
             f"broker {name} is down, and only it knows its settings; start it first"
         )
-    raise not_found("broker", name, [str(broker.id) for broker in cluster.brokers])
+    known = ", ".join(str(broker.id) for broker in cluster.brokers)
+    raise CommandFailed(f"no broker {name}; known brokers: {known}", ExitCode.NOT_FOUND)
 
 
 @command(app, "set")
@@ -130,14 +139,11 @@ def set_(
             metavar="SETTING=VALUE", help="Settings and their new values.", show_default=False
         ),
     ] = None,
-    unset: Annotated[
-        list[str],
-        typer.Option("--unset", "-u", metavar="SETTING", help="Reset to the default; repeatable."),
-    ] = [],
+    unset: Unset = [],
     dry_run: DryRun = False,
 ) -> ExitCode | None:
-    """Change settings. Either all changes of one command are made, or none."""
-    changes = changes_of(assigned or [], unset)
+    """Change settings. Either all changes of the command take effect, or none."""
+    changes = changes_of(assigned or [], unset, "SETTING=VALUE")
     resource = _resource(kind, name)
 
     async def work(client: ClusterClient) -> Refusal | None:

@@ -21,8 +21,8 @@ Execute = Annotated[
     bool,
     typer.Option(
         "--execute",
-        help="Act at once. Without --execute, the command shows its plan: a terminal then asks "
-        "for confirmation, a script changes nothing.",
+        help="Act at once. Without --execute, the command shows its plan; on a terminal it asks "
+        "for confirmation, in a script it changes nothing.",
         rich_help_panel=EXECUTION_PANEL,
     ),
 ]

@@ -85,9 +85,14 @@ def no_partition(topic: str, index: int, last: int) -> CommandFailed:
 
 def missing(kind: str, name: str, known: Iterable[str] = ()) -> str:
     """The message of `not_found`."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    hint = f". Did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, known)
+    hint = "" if near is None else f". Did you mean {near!r}?"
     return f"no {kind} {name!r}{hint}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most similar; None if none is similar."""
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
 
 
 def refused(what: str, refusal: Refusal) -> CommandFailed:
@@ -124,12 +129,14 @@ def explain(error: Exception) -> CommandFailed:
         case AuthenticationFailed():
             return CommandFailed(f"{error}; check the user name and the password")
         case InvalidSecurity():
-            return CommandFailed(f"{error}; {_TRY_CREDENTIALS}", ExitCode.USAGE)
+            lacks_credentials = "username" in str(error) or "password" in str(error)
+            hint = f"; {_TRY_CREDENTIALS}" if lacks_credentials else ""
+            return CommandFailed(f"{error}{hint}", ExitCode.USAGE)
         case RequestRefused():
             missing = error.code in NOT_FOUND_CODES
             return CommandFailed(str(error), ExitCode.NOT_FOUND if missing else ExitCode.ERROR)
         case OSError():
-            name = f"{error.filename}: " if error.filename else ""
+            name = f"cannot access {error.filename}: " if error.filename else ""
             return CommandFailed(f"{name}{error.strerror or error}")
         case ClientError():
             return CommandFailed(str(error))

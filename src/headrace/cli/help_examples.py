@@ -4,6 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "": (
+        "headrace up",
+        "echo hello | headrace produce greetings",
+        "headrace consume greetings -e",
+        "headrace topic create --help",
+    ),
     "up": ("headrace up", "headrace up --port 9192 --data ./data", "headrace up --ephemeral"),
     "broker start": (
         "headrace broker start --config server.properties",
@@ -23,7 +29,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace consume orders -o -10 -e",
         r"headrace consume orders -f '%p %o %k=%v\n'",
         "headrace consume orders -o s@-2h -e -f json",
-        "headrace consume orders -g billing --exec ./handle.sh --dead-letter orders.dead",
+        "headrace consume orders -g billing --exec ./bill.sh --dead-letter failed",
     ),
     "kafka-topics": (
         "headrace kafka-topics --list",

@@ -5,6 +5,7 @@ columns of full width, so that `awk` and `grep` see every value.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,11 @@ def write(text: str) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def is_live_terminal() -> bool:
+    """Whether stdout is a terminal that can redraw a screen."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def remark(text: str) -> None:

@@ -9,7 +9,9 @@ from headrace.cli.output import Fields, Table
 from headrace.cli.profiles import SECRET, SERVERS, read_profiles
 from headrace.cli.session import Session
 
-app = typer.Typer(help="Profiles: named clusters and their client settings.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show profiles: named clusters and their client settings.", no_args_is_help=True
+)
 _HIDDEN = "(hidden)"
 
 
@@ -32,7 +34,7 @@ def list_(session: Session) -> None:
 
 @command(app, "show")
 def show(session: Session) -> None:
-    """Show the effective client settings: of the profile, the environment and the command line."""
+    """Show the client settings from the profile, the environment and the command line."""
     facts = {
         name: _HIDDEN if name in SECRET else value
         for name, value in sorted(session.settings.items())

@@ -127,14 +127,3 @@ def client_settings(
     if servers:
         settings[SERVERS] = servers
     return settings
-
-
-def parse_overrides(words: list[str]) -> dict[str, str]:
-    """The pairs of `-X name=value`, the option of kcat and rpk."""
-    overrides = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise usage(f"-X takes NAME=VALUE, not {word!r}")
-        overrides[name.strip()] = value.strip()
-    return overrides

@@ -165,14 +165,3 @@ def values_of(answers: Mapping[TopicPartition, T | Refusal]) -> dict[TopicPartit
 def parse_partitions(text: str | None) -> list[int] | None:
     """`0,2-4` as numbers; None if the option was not given."""
     return parse_ids(text, "partitions")
-
-
-def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:
-    """The `name=value` pairs of an option or argument."""
-    pairs = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise usage(f"{flag} takes NAME=VALUE, not {word!r}")
-        pairs[name.strip()] = value.strip()
-    return pairs

@@ -8,6 +8,7 @@ from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, not_found, refused, usage
+from headrace.cli.options import OptionalTopicNames, name_argument
 from headrace.cli.output import Block, Fields, Table, remark
 from headrace.cli.positions import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
@@ -29,12 +30,12 @@ from headrace.client.transactions import (
 from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 
-app = typer.Typer(help="Transactions: list, describe, abort.", no_args_is_help=True)
+app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
 
 Id = Annotated[
     str,
-    typer.Argument(
-        metavar="TRANSACTIONAL_ID", autocompletion=completion.transactions, show_default=False
+    name_argument(
+        "TRANSACTIONAL_ID", "Transactional id of a producer.", completion.transactional_ids
     ),
 ]
 # Kafka's default of transaction.max.timeout.ms: coordinators abort transactions at this age.
@@ -48,21 +49,25 @@ def list_(
     state: Annotated[
         list[str],
         typer.Option(
-            "--state", help="List only transactions in this state, e.g. Ongoing; repeatable."
+            "--state",
+            metavar="STATE",
+            help="List only transactions in this state, such as Ongoing; repeatable.",
         ),
     ] = [],
     producer_id: Annotated[
         list[int],
         typer.Option(
-            "--producer-id", help="List only transactions of this producer id; repeatable."
+            "--producer-id",
+            metavar="ID",
+            help="List only transactions of this producer id; repeatable.",
         ),
     ] = [],
     longer_than: Annotated[
         str | None,
         typer.Option(
             "--longer-than",
-            metavar="30s|5m",
-            help="List only transactions that have been open for longer.",
+            metavar="DURATION",
+            help="List only transactions that have been open for longer, such as 30s or 5m.",
         ),
     ] = None,
 ) -> None:
@@ -136,10 +141,8 @@ def abort(
     session: Session,
     transactional_id: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TRANSACTIONAL_ID",
-            autocompletion=completion.transactions,
-            show_default=False,
+        name_argument(
+            "TRANSACTIONAL_ID", "Transactional id of a producer.", completion.transactional_ids
         ),
     ] = None,
     topic: Annotated[
@@ -257,18 +260,13 @@ def _abort_hanging(
 @command(app, "find-hanging")
 def find_hanging(
     session: Session,
-    topics: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TOPIC", autocompletion=completion.topics, show_default="all topics"
-        ),
-    ] = None,
+    topics: OptionalTopicNames = None,
     older_than: Annotated[
         str,
         typer.Option(
             "--older-than",
-            metavar="15m",
-            help="Find only transactions without a write for this long; use at least "
+            metavar="DURATION",
+            help="Find only transactions without a write for this long, such as 1h; use at least "
             "the brokers' transaction.max.timeout.ms.",
         ),
     ] = MAX_TIMEOUT,

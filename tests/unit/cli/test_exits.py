@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.app import run
 from headrace.cli.command import guard
 from headrace.cli.exits import CommandFailed, ExitCode, explain
 from headrace.cli.group.seek import goal_of, read_offsets
-from headrace.cli.session import parse_assignments, parse_partitions
+from headrace.cli.session import parse_partitions
 from headrace.cli.sigterm import Terminated
 from headrace.client.errors import (
     AuthenticationFailed,
@@ -84,12 +85,6 @@ def test_partitions_are_numbers_and_ranges() -> None:
             parse_partitions(wrong)
 
 
-def test_assignments_are_name_and_value() -> None:
-    assert parse_assignments(["a=1", "b="], "--set") == {"a": "1", "b": ""}
-    with pytest.raises(CommandFailed, match="--set takes NAME=VALUE"):
-        parse_assignments(["a"], "--set")
-
-
 def test_offsets_are_read_from_commas_and_from_blanks(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_text("# saved\norders,0,5\norders 1 6  # more\n\n")
@@ -109,3 +104,48 @@ def test_a_group_moves_to_exactly_one_place() -> None:
         with pytest.raises(CommandFailed, match="one of --to"):
             goal_of(*given)
     assert goal_of(None, -3, None, None).shift == -3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["topic", "creat"], "no such command 'creat'. Did you mean 'create'? See headrace topic"),
+        (["topic", "create"], "missing argument 'TOPIC'; see headrace topic create --help"),
+        (["topic", "list", "--bogus"], "no such option: --bogus; see headrace topic list --help"),
+        (["topic", "create", "x", "-p", "y"], "it must be a whole number; see"),
+        (["demo", "--orders", "0"], "it must be at least 1; see headrace demo --help"),
+        (["broker", "start"], "headrace: --config FILE is required; see"),
+        (["version", "more"], "headrace: unexpected argument more; see headrace version --help"),
+        (["config", "get", "disk", "x"], "'disk' is not one of 'topic', 'broker'"),
+    ],
+    ids=" ".join,
+)
+def test_an_invalid_command_line_is_explained_in_one_sentence(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == ExitCode.USAGE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("headrace: ") and shown.err.count("\n") == 1
+    assert sentence in shown.err
+
+
+def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topic"]) == ExitCode.USAGE
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.startswith("Usage: headrace topic")
+
+
+@pytest.mark.parametrize("option", ["--compression", "--acks"])
+def test_a_value_that_is_not_a_choice_is_refused_before_anything_is_sent(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["produce", "orders", option, "7", "-v", "a", "-b", "127.0.0.1:1"]) == 2
+    assert f"{option} takes " in capsys.readouterr().err
+
+
+def test_a_wrong_setting_of_the_connection_does_not_ask_for_credentials() -> None:
+    wrong = explain(InvalidSecurity("security.protocol must be PLAINTEXT, not 'XX'"))
+    assert wrong.code is ExitCode.USAGE and "HEADRACE_SASL" not in str(wrong)
+    lacking = explain(InvalidSecurity("sasl.password is missing"))
+    assert "HEADRACE_SASL_PASSWORD" in str(lacking)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.exits import CommandFailed, ExitCode
-from headrace.cli.profiles import client_settings, config_path, parse_overrides
+from headrace.cli.profiles import client_settings, config_path
 
 FILE = """
 profile = "local"
@@ -99,10 +99,3 @@ def test_the_file_is_in_the_users_configuration_folder() -> None:
     assert config_path({"XDG_CONFIG_HOME": "/x"}) == Path("/x/headrace/config.toml")
     relative = config_path({"XDG_CONFIG_HOME": "not/absolute"})
     assert relative == Path.home() / ".config" / "headrace" / "config.toml"
-
-
-def test_overrides_are_name_and_value() -> None:
-    assert parse_overrides(["a=b", "c = d=e"]) == {"a": "b", "c": "d=e"}
-    for wrong in ("a", "=b"):
-        with pytest.raises(CommandFailed, match="-X takes NAME=VALUE"):
-            parse_overrides([wrong])

@@ -61,7 +61,7 @@ def _annotation(option: Option) -> object:
     info = typer.Option(
         option.flag,
         help=option.help,
-        metavar=option.metavar,
+        metavar=option.metavar or "|".join(option.choices) or None,
         show_default=show if show is not None else False,
         min=0 if option.kind == "port" else None,
         max=MAX_PORT if option.kind == "port" else None,

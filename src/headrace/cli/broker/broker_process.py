@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Self
 
 ADDRESS: Final = re.compile(r"clients connect to +(\S+)")
@@ -44,12 +43,7 @@ class ChildBroker:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def wait(self) -> int:

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import completion
 from headrace.cli.cluster import reassign, up
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence, usage
+from headrace.cli.options import OnlyPartitions, OptionalTopicNames
 from headrace.cli.output import Fields, Table, code_of, counted, remark
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
 from headrace.client.brokers import unregister_broker
@@ -27,28 +27,13 @@ from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 
 app = typer.Typer(
-    help="Clusters: brokers, leaders, replicas; start a local cluster.", no_args_is_help=True
+    help="Show and manage a cluster, or start one on this machine.", no_args_is_help=True
 )
 
 POLL_S: Final = 0.5
 MIN_ISR: Final = "min.insync.replicas"
 _NOT_NEEDED: Final = "no election was needed"
 _NONE_ELECTED: Final = "no leader was elected"
-
-TopicNames = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default="all"),
-]
-OnlyPartitions = Annotated[
-    str | None,
-    typer.Option(
-        "--partitions",
-        "-p",
-        metavar="0,2-4",
-        help="Elect only in these partitions.",
-        show_default="all",
-    ),
-]
 
 
 @command(app, "status")
@@ -157,8 +142,8 @@ def controller(session: Session) -> None:
 
 
 @command(app, "leaders")
-def leaders(session: Session, topics: TopicNames = None) -> None:
-    """Show how many partitions each broker leads, and those not led by their preferred replica."""
+def leaders(session: Session, topics: OptionalTopicNames = None) -> None:
+    """Show how many partitions each broker leads, and which lack their preferred leader."""
 
     async def work(client: ClusterClient) -> Overview:
         return await _overview_of(client, session, topics)
@@ -217,7 +202,7 @@ def _partition_facts(each: TopicPartition, info: PartitionInfo) -> dict[str, obj
 @command(app, "under-replicated")
 def under_replicated(
     session: Session,
-    topics: TopicNames = None,
+    topics: OptionalTopicNames = None,
     under_min_isr: Annotated[
         bool,
         typer.Option(
@@ -232,7 +217,7 @@ def under_replicated(
             "--wait",
             metavar="SECONDS",
             min=0.0,
-            help="Wait until all replicas are in sync; exit code 1 after this time.",
+            help="Wait until all replicas are in sync; after this time, exit with code 1.",
             show_default=False,
         ),
     ] = None,
@@ -286,7 +271,7 @@ async def _min_isr(client: ClusterClient, topics: set[str], timeout_s: float) ->
 @command(app, "elect")
 def elect(
     session: Session,
-    topics: TopicNames = None,
+    topics: OptionalTopicNames = None,
     partitions: OnlyPartitions = None,
     unclean: Annotated[
         bool,
@@ -377,7 +362,7 @@ def _report_election(
 def unregister(
     session: Session,
     broker: Annotated[
-        int, typer.Argument(metavar="BROKER", min=0, help="Broker id.", show_default=False)
+        int, typer.Argument(metavar="BROKER", min=0, help="Id of the broker.", show_default=False)
     ],
     execute: Execute = False,
 ) -> None:

@@ -1,20 +1,20 @@
 """How `cluster up` shows a cluster: a live table on a terminal, JSON lines in a pipe."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace import __version__
 from headrace.cli.broker.banner import program_name
 from headrace.cli.cluster.cluster_state import DEAD, STARTING, UP, BrokerView, ClusterView, changes
 from headrace.cli.cluster.status import Overview
-from headrace.cli.output import cell, write
+from headrace.cli.output import cell, is_live_terminal, write
+from headrace.cli.timestamps import iso_time
 from headrace.client.metadata import PartitionInfo
 from headrace.client.results import TopicPartition
+from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -52,7 +52,7 @@ class Lines:
         self._write(event)
 
     def _write(self, event: Mapping[str, object]) -> None:
-        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = iso_time(SystemClock().wall_ms())
         write(json.dumps({"time": time, **event}, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
@@ -179,11 +179,6 @@ def _partitions_to_show(overview: Overview) -> dict[TopicPartition, PartitionInf
     own = {each: info for each, info in overview.partitions() if each.topic not in internal}
     first = {each: info for each, info in lagging.items() if each in own}
     return {**first, **own, **lagging}
-
-
-def is_live_terminal() -> bool:
-    """Whether stdout is a terminal that can redraw a screen."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def reassign(
     save_current: Annotated[
         Path | None,
         typer.Option(
-            "--save-current", metavar="FILE", help="Write a plan that undoes the move to a file."
+            "--save-current", metavar="FILE", help="Write a plan that reverses the move to a file."
         ),
     ] = None,
     execute: Execute = False,
@@ -95,10 +95,13 @@ def reassign(
         typer.Option("--cancel", help="Cancel moves; partitions return to their former brokers."),
     ] = False,
     unthrottle: Annotated[
-        bool, typer.Option("--unthrottle", help="Remove limits that --throttle has set.")
+        bool, typer.Option("--unthrottle", help="Remove the limits of --throttle.")
     ] = False,
 ) -> ExitCode | None:
-    """Move partitions to other brokers."""
+    """Move partitions to other brokers.
+
+    Without --plan, the command spreads the partitions evenly over the brokers.
+    """
     if sum((status, cancel, unthrottle)) > 1:
         raise usage("choose one of --status, --cancel and --unthrottle")
     if execute and (status or unthrottle):
@@ -186,8 +189,10 @@ def _refuse_overlap(
 ) -> None:
     moving = [each.partition for each in changes if each.partition in under_way]
     if moving:
+        are = "is" if len(moving) == 1 else "are"
         raise CommandFailed(
-            f"{counted(len(moving), 'partition')} of the plan moving already, such as {moving[0]}; "
+            f"{counted(len(moving), 'partition')} of the plan {are} already moving, such as "
+            f"{moving[0]}; "
             "wait for the move (--status) or cancel it (--cancel)"
         )
 

@@ -19,6 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from headrace.cli import command
+from headrace.cli.assignments import parse_assignments
 from headrace.cli.broker.options import DEFAULT_PORT, MAX_PORT
 from headrace.cli.broker.up import data_folder
 from headrace.cli.cluster.cluster_state import BrokerView, ClusterView, state_of
@@ -36,7 +37,6 @@ from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.execution import Execute, OldYes, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
 from headrace.cli.output import Format, Output, Table, remark
-from headrace.cli.session import parse_assignments
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.clock import SystemClock
@@ -61,7 +61,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Directory of the cluster; created if it does not exist.",
+        help="Directory of the cluster.",
         show_default="your data directory",
     ),
 ]
@@ -75,7 +75,12 @@ def up(
     brokers: Annotated[
         int,
         typer.Option(
-            "--brokers", "-n", metavar="N", min=1, max=MAX_BROKERS, help="Number of brokers."
+            "--brokers",
+            "-n",
+            metavar="N",
+            min=1,
+            max=MAX_BROKERS,
+            help="Number of brokers, at most 64.",
         ),
     ] = 3,
     port: Annotated[
@@ -91,21 +96,25 @@ def up(
     data: Data = None,
     ephemeral: Annotated[
         bool,
-        typer.Option("--ephemeral", help="Use a temporary directory that is removed at the end."),
+        typer.Option(
+            "--ephemeral", help="Use a temporary directory that is removed when the cluster stops."
+        ),
     ] = False,
     zookeeper: Annotated[
         str,
         typer.Option(
             "--zookeeper",
             metavar="embedded|HOST:PORT,...",
-            help="A running ZooKeeper, optionally with a chroot; embedded starts one.",
+            help="Addresses of a running ZooKeeper, optionally with a chroot; embedded starts one.",
         ),
     ] = EMBEDDED,
-    restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that die.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that fail.")] = False,
     settings: Annotated[
         list[str],
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Set a setting of all brokers; repeatable."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set a setting of all brokers, such as --set log.retention.hours=1; repeatable.",
         ),
     ] = [],
 ) -> None:
@@ -346,7 +355,13 @@ def shutdown(
         typer.Option("--broker", metavar="ID", help="Stop only this broker."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Maximum time to wait.")
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.1,
+            help="Maximum time to wait for the processes to end.",
+        ),
     ] = 60.0,
     execute: Execute = False,
     yes: OldYes = False,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
 from headrace.cli.group.group_removal import Filter, delete_named, only_one
 from headrace.cli.group.seek import (
     Positions,
@@ -21,6 +21,7 @@ from headrace.cli.group.seek import (
     plan_move,
     report_move,
 )
+from headrace.cli.options import GroupName, GroupNames
 from headrace.cli.output import Block, Fields, Table, counted, report
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
@@ -36,60 +37,7 @@ from headrace.client.offsets import commit_offsets, committed_offsets, delete_of
 from headrace.client.results import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
 
-app = typer.Typer(help="Consumer groups: members, lag, offsets.", no_args_is_help=True)
-
-Names = Annotated[
-    list[str],
-    typer.Argument(metavar="GROUP", autocompletion=completion.groups, show_default=False),
-]
-Name = Annotated[
-    str, typer.Argument(metavar="GROUP", autocompletion=completion.groups, show_default=False)
-]
-Topics = Annotated[
-    list[str],
-    typer.Option(
-        "--topic",
-        "-t",
-        metavar="TOPIC[:0,2]",
-        help="Move only this topic or these partitions; repeatable.",
-        show_default="all with committed offsets",
-        autocompletion=completion.topics,
-    ),
-]
-To = Annotated[
-    str | None,
-    typer.Option(
-        "--to",
-        metavar="POSITION",
-        help="Move to beginning, end, OFFSET, -N (the last N records) or s@TIME.",
-    ),
-]
-Shift = Annotated[
-    int | None,
-    typer.Option("--shift", metavar="N", help="Shift by N records (negative moves back)."),
-]
-ToFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--to-file",
-        metavar="FILE",
-        help="Move to the offsets in a file of TOPIC,PARTITION,OFFSET lines.",
-    ),
-]
-OnlyTopics = Annotated[
-    list[str],
-    typer.Option(
-        "--topic",
-        "-t",
-        metavar="TOPIC",
-        help="Delete only the offsets of this topic; repeatable.",
-        autocompletion=completion.topics,
-    ),
-]
-States = Annotated[
-    list[str],
-    typer.Option("--state", help="List only groups in this state, e.g. Stable; repeatable."),
-]
+app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
 
 @command(app, "list")
@@ -140,7 +88,7 @@ class Lag:
 
 
 @command(app, "describe")
-def describe(session: Session, groups: Names) -> ExitCode | None:
+def describe(session: Session, groups: GroupNames) -> ExitCode | None:
     """Show the state, members and lag of groups."""
 
     async def work(client: ClusterClient) -> list[tuple[GroupDescription, list[Lag]]]:
@@ -279,7 +227,7 @@ def _group_blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -
 @command(app, "seek")
 def seek(
     session: Session,
-    group: Name,
+    group: GroupName,
     to: To = None,
     shift: Shift = None,
     to_group: Annotated[
@@ -340,7 +288,7 @@ async def _committed_positions(client: ClusterClient, group: str, timeout_s: flo
 @command(app, "delete")
 def delete(
     session: Session,
-    groups: Names,
+    groups: GroupNames,
     topic: OnlyTopics = [],
     execute: Execute = False,
 ) -> ExitCode | None:

@@ -63,7 +63,9 @@ class Goal:
 def goal_of(to: str | None, shift: int | None, group: str | None, file: Path | None) -> Goal:
     """The goal of the options, of which exactly one must be given."""
     if sum(each is not None for each in (to, shift, group, file)) != 1:
-        raise usage("give exactly one of --to, --shift, --to-group and --to-file")
+        raise usage(
+            "give exactly one of --to, --shift and --to-file (consumer groups also take --to-group)"
+        )
     if to is not None:
         return Goal(place=parse_start(to, SystemClock().wall_ms(), flag="--to"))
     if file is not None:
@@ -116,7 +118,7 @@ async def plan_move(
     else:
         partitions = sorted(current) if chosen is None else chosen
     if not partitions:
-        raise usage("the group has no committed offsets; select partitions with --topic")
+        raise usage("the group has no committed offsets; select topics with --topic TOPIC")
     bounds = await bounds_of(client, partitions, timeout_s=session.timeout_s)
     if isinstance(goal.place, AtOffset):
         requested: Positions = dict.fromkeys(partitions, goal.place.offset)

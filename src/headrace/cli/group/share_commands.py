@@ -1,26 +1,17 @@
 """`headrace share`: list, describe, move and delete share groups (queues)."""
 
 from collections.abc import Mapping
-from typing import Annotated
 
 import typer
 
-from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode
-from headrace.cli.group.group_commands import (
-    OnlyTopics,
-    Shift,
-    States,
-    To,
-    ToFile,
-    Topics,
-    no_group,
-    show_groups,
-)
+from headrace.cli.group.group_commands import no_group, show_groups
+from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
 from headrace.cli.group.group_removal import delete_named, only_one
 from headrace.cli.group.seek import Targets, approve_move, goal_of, plan_move, report_move
+from headrace.cli.options import ShareGroupName, ShareGroupNames
 from headrace.cli.output import Block, Fields, Table, report
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
@@ -34,15 +25,10 @@ from headrace.client.shares import (
     share_offsets,
 )
 
-app = typer.Typer(help="Share groups: queues over topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe, move and delete share groups (queues).", no_args_is_help=True
+)
 
-Names = Annotated[
-    list[str],
-    typer.Argument(metavar="GROUP", autocompletion=completion.shares, show_default=False),
-]
-Name = Annotated[
-    str, typer.Argument(metavar="GROUP", autocompletion=completion.shares, show_default=False)
-]
 Positions = Mapping[TopicPartition, SharePosition]
 
 
@@ -53,7 +39,7 @@ def list_(session: Session, state: States = []) -> None:
 
 
 @command(app, "describe")
-def describe(session: Session, groups: Names) -> None:
+def describe(session: Session, groups: ShareGroupNames) -> None:
     """Show the state, members, start offsets and lag of share groups."""
 
     async def work(client: ClusterClient) -> list[tuple[GroupDescription, Positions]]:
@@ -144,14 +130,14 @@ def _is_share_group(group: ListedGroup) -> bool:
 @command(app, "seek")
 def seek(
     session: Session,
-    group: Name,
+    group: ShareGroupName,
     to: To = None,
     shift: Shift = None,
     to_file: ToFile = None,
     topic: Topics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Move a share group: deliver from other offsets.
+    """Move a share group to other offsets.
 
     An offset outside a partition becomes the nearest one; the command says so.
     """
@@ -180,7 +166,7 @@ def seek(
 @command(app, "delete")
 def delete(
     session: Session,
-    groups: Names,
+    groups: ShareGroupNames,
     topic: OnlyTopics = [],
     execute: Execute = False,
 ) -> ExitCode | None:

@@ -43,11 +43,15 @@ SEED: Final = 9092
 
 Orders = Annotated[
     int,
-    typer.Option("--orders", metavar="N", min=1, max=MAX_ORDERS, help="Number of orders to send."),
+    typer.Option(
+        "--orders",
+        metavar="N",
+        min=1,
+        max=MAX_ORDERS,
+        help="Number of orders to send, at most 10,000,000.",
+    ),
 ]
-Exit = Annotated[
-    bool, typer.Option("--exit", help="Stop at the end instead of keeping the broker up.")
-]
+Exit = Annotated[bool, typer.Option("--exit", help="Stop the broker when the demo ends.")]
 
 
 def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:

@@ -34,11 +34,6 @@ UNSAID: Final = frozenset({"idle", "begun"})
 COLORS: Final = {"failed": "red", "retry": "yellow", "warning": "yellow", "stopping": "yellow"}
 
 
-def is_live_terminal() -> bool:
-    """Whether stdout is a terminal that can redraw a screen."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-
-
 def print_line(event: "Event") -> None:
     """Prints one event as one line. Idle and begin events are not printed."""
     if event.kind in UNSAID:
@@ -217,7 +212,7 @@ def _partitions(flow: FlowState, position: "Event", width: int, lines: int) -> "
 
     most = sorted(position.offsets.items(), key=lambda each: (-flow.lag_of(each[0]), each))
     cells = [(str(at), f"{offset:,}", f"{flow.lag_of(at):,}") for at, offset in most]
-    headers = ("PARTITION", "HELD UP TO", "LAG")
+    headers = ("PARTITION", "COMMITTED", "LAG")
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     columns = max(1, (width - 2 + GAP) // (sum(widths) + 2 * len(widths) + GAP))
     columns = min(columns, -(-len(cells) // lines))

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 INSTALL: Final = "pipelines need more libraries: pip install 'headrace[pipeline]'"
 
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The pipeline's YAML file.")]
+SpecFile = Annotated[
+    Path, typer.Argument(metavar="SPEC", help="The pipeline's YAML file.", show_default=False)
+]
 FlowName = Annotated[
     str | None,
-    typer.Option("--flow", metavar="NAME", help="One flow of several.", show_default="all"),
+    typer.Option(
+        "--flow", metavar="NAME", help="Only this flow of the pipeline.", show_default="all flows"
+    ),
 ]
 Master = Annotated[
     str | None,

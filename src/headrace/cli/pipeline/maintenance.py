@@ -55,8 +55,9 @@ Place = Annotated[
     str,
     typer.Option(
         "--to",
-        metavar="PLACE",
-        help="beginning, end, s@TIME; of topics OFFSET or -N too, of a Delta table a version.",
+        metavar="POSITION",
+        help="Continue from beginning, end or s@TIME; in topics also from OFFSET or -N (the last N "
+        "records of each partition), in a Delta table from a version.",
     ),
 ]
 
@@ -69,10 +70,10 @@ def reset(
     flow: FlowName = None,
     execute: Execute = False,
 ) -> None:
-    """Let a pipeline read on from another place; what has landed stays where it is.
+    """Move a pipeline to another position in its input. Rows in the sink stay.
 
-    Pinned schemas are forgotten and taken anew. To read everything into an empty table, delete
-    the table as well.
+    The pipeline infers pinned schemas again. To read everything into an empty table, delete the
+    table as well.
     """
     spec = load(path)
     flows = chosen(spec, flow)
@@ -81,10 +82,9 @@ def reset(
         if running(each):
             raise usage(f"{each.id} is running: stop it first (Ctrl-C or SIGTERM)")
     plan = [{"flow": each.id, "status": "would reset", "to": to} for each in flows]
-    table = Table(("FLOW TO RESET", "READS ON FROM"), [(each.id, to) for each in flows])
-    action = (
-        f"reset {', '.join(each.id for each in flows)} (records that are read twice land twice)"
-    )
+    table = Table(("FLOW TO RESET", "CONTINUES FROM"), [(each.id, to) for each in flows])
+    names = ", ".join(each.id for each in flows)
+    action = f"reset {names} (records that are read again are written again)"
     if not is_approved(session.output, execute, action, plan, table):
         return
     facts = [
@@ -93,7 +93,7 @@ def reset(
         else _reset_inflow(session, spec, each, place)
         for each in flows
     ]
-    lines = [f"{fact['flow']} reads on from {to}" for fact in facts]
+    lines = [f"{fact['flow']} continues from {to}" for fact in facts]
     session.output.show(facts, "\n".join(lines))
 
 
@@ -147,10 +147,16 @@ def backfill(
     session: Session,
     path: SpecFile,
     start: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help="beginning, OFFSET, -N or s@TIME.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="POSITION",
+            help="Start at beginning, OFFSET, -N (the last N records of each partition) or s@TIME.",
+            show_default=False,
+        ),
     ],
     end: Annotated[
-        str, typer.Option("--to", metavar="PLACE", help="Up to here: end, OFFSET or s@TIME.")
+        str, typer.Option("--to", metavar="POSITION", help="Stop at end, OFFSET or s@TIME.")
     ] = "end",
     flow: FlowName = None,
     name: Annotated[
@@ -164,9 +170,10 @@ def backfill(
     master: Master = None,
     execute: Execute = False,
 ) -> ExitCode:
-    """Read a range of the topics into the sink once more, beside the running pipeline.
+    """Read a range of the topics into the sink again. The pipeline itself may keep running.
 
-    An append adds the rows again, if they are there; a merge replaces them by what they were.
+    In append mode, rows that the sink already has are added again. In merge mode, they are
+    replaced.
     """
     spec = load(path)
     now_ms = SystemClock().wall_ms()
@@ -210,7 +217,7 @@ def _approve_backfill(session: Session, plan: Sequence[Facts], *, execute: bool)
     headers = ("FLOW", "TOPIC", "PARTITION", "FROM", "TO")
     table = Table(headers, [tuple(each.values()) for each in plan])
     total = sum(max(0, int(str(each["to"])) - int(str(each["from"]))) for each in plan)
-    action = f"read at most {counted(total, 'record')} into the sinks once more"
+    action = f"read at most {counted(total, 'record')} into the sinks again"
     return is_approved(session.output, execute, action, plan, table)
 
 
@@ -219,11 +226,11 @@ def _of_topics(flows: list["Flow"], named: str | None) -> list["Flow"]:
     others = [each.id for each in flows if not reads_topics(each)]
     if not found or (named is not None and others):
         raise usage(
-            f"{', '.join(others)} reads no topic. To send files or versions again: headrace "
-            "pipeline reset, or a pipeline of another name that names just those files"
+            f"{', '.join(others)} does not read a topic. To send files or table versions again, "
+            "use headrace pipeline reset, or a pipeline with another name for only those files"
         )
     if others:
-        remark(f"left out, because they read no topic: {', '.join(others)}")
+        remark(f"skipped, because they do not read topics: {', '.join(others)}")
     return found
 
 
@@ -233,10 +240,13 @@ def compact(
     path: SpecFile,
     flow: FlowName = None,
     vacuum: Annotated[
-        bool, typer.Option("--vacuum", help="Then remove files that are older than `retain`.")
+        bool,
+        typer.Option(
+            "--vacuum", help="Then remove unused files that are older than `retain` in the spec."
+        ),
     ] = False,
 ) -> None:
-    """Join small files of the tables; a pipeline that runs meanwhile is not disturbed."""
+    """Join small files of the tables. The pipeline may keep running."""
     spec = load(path)
     facts: list[Facts] = []
     flows = chosen(spec, flow)

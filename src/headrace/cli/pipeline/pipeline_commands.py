@@ -9,7 +9,7 @@ import typer
 from headrace.cli.pipeline import maintenance, run, spec, status
 
 app = typer.Typer(
-    help="Pipelines: topics into tables on Spark, files into topics.", no_args_is_help=True
+    help="Write topics into tables with Spark, and files into topics.", no_args_is_help=True
 )
 for part in (spec, run, status, maintenance):
     app.registered_commands += part.app.registered_commands

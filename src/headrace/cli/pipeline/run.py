@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.broker.options import MAX_PORT
 from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode
-from headrace.cli.output import Format, remark, write
-from headrace.cli.pipeline.display import Display, is_live_terminal, leave_screen, print_line
+from headrace.cli.output import Format, is_live_terminal, remark, write
+from headrace.cli.pipeline.display import Display, leave_screen, print_line
 from headrace.cli.pipeline.flows import (
     FlowName,
     Master,
@@ -40,18 +41,25 @@ def run(
     until_caught_up: Annotated[
         bool,
         typer.Option(
-            "--until-caught-up", help="End when all that is there at the start has landed."
+            "--until-caught-up", help="Stop when all input that exists at the start is written."
         ),
     ] = False,
     flow: FlowName = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics here."),
+        typer.Option(
+            "--metrics-port",
+            metavar="PORT",
+            min=0,
+            max=MAX_PORT,
+            help="Serve Prometheus metrics on this port; 0 selects a free port.",
+        ),
     ] = None,
 ) -> ExitCode | None:
-    """Run a pipeline: batch after batch, each exactly once, until it is stopped.
+    """Run a pipeline until it is stopped. Each record is written exactly once.
 
-    SIGTERM or Ctrl-C finishes the batch; a second one ends it at once, which is safe too.
+    Ctrl-C or SIGTERM stops the pipeline after the current batch. A second one stops it
+    immediately; no data is lost.
     """
     spec = load(path)
     with installed():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.exits import ExitCode, usage
+from headrace.cli.options import Form
 from headrace.cli.output import Format, write
 from headrace.cli.pipeline.flows import SpecFile, installed
 
@@ -20,19 +21,23 @@ app = typer.Typer()
 
 @app.command()
 def init(
-    path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("pipeline.yaml"),
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC")] = "orders",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path(
+        "pipeline.yaml"
+    ),
+    topic: Annotated[
+        str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic that the pipeline reads.")
+    ] = "orders",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a spec to start from."""
+    """Write an example spec."""
     from headrace.cli.command import guard
     from headrace.cli.pipeline.example_spec import example
 
     def work() -> None:
         if path.exists() and not force:
-            raise usage(f"{path} is there already; --force replaces it")
+            raise usage(f"{path} already exists; add --force to replace it")
         path.write_text(example(topic), encoding="utf-8")
-        write(f"{path} is written. Change it to fit, then:\n")
+        write(f"Wrote {path}. Edit it, then run:\n")
         write(f"  headrace pipeline validate {path}\n  headrace pipeline run {path}\n")
 
     raise typer.Exit(guard(work))
@@ -43,16 +48,13 @@ def validate(
     path: SpecFile,
     spark: Annotated[
         bool,
-        typer.Option("--spark/--no-spark", help="Check SQL and Python steps too, with Spark."),
+        typer.Option("--spark/--no-spark", help="Check SQL and Python steps with Spark."),
     ] = True,
-    form: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = (
-        Format.TEXT
-    ),
+    form: Form = Format.TEXT,
 ) -> None:
-    """Check a spec: every mistake with its line and what to write instead.
+    """Check a spec, and show the line and the correction of each mistake.
 
-    SQL and Python steps are tried on no rows, in a Spark that is started for it. No broker and no
-    registry is asked.
+    SQL and Python steps run on no rows, in a local Spark. No broker or schema registry is used.
     """
     from headrace.cli.command import guard
     from headrace.cli.output import Output

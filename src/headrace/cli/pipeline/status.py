@@ -35,7 +35,7 @@ Facts = dict[str, object]
 
 @command(app, "status")
 def status(session: Session, path: SpecFile, flow: FlowName = None) -> None:
-    """Show what each flow's sink holds, how far behind it is, and what happened last."""
+    """Show the position, the lag and the last event of each flow."""
     spec = load(path)
     facts = [_status(session, spec, each) for each in chosen(spec, flow)]
     blocks: list[Block] = [Fields([(label, fact[label]) for label in fact]) for fact in facts]
@@ -83,9 +83,10 @@ def _target(flow: "Flow") -> str:
 
 @command(app, "lag")
 def lag(session: Session, path: SpecFile, flow: FlowName = None) -> None:
-    """Show what is not read yet: by partition of the topics, or by files, or by table versions.
+    """Show the input that is not read yet: records by partition, files, or table versions.
 
-    HELD is where the sink says that reading goes on, GROUP what other Kafka tools see.
+    SINK is the position that the sink has committed. GROUP is the offset that the consumer group
+    has committed; other Kafka tools show it.
     """
     spec = load(path)
     topics: list[Facts] = []
@@ -101,10 +102,10 @@ def lag(session: Session, path: SpecFile, flow: FlowName = None) -> None:
                 others.append({"flow": each.id, **inflow.standing()._asdict()})
     blocks: list[Block] = []
     if topics or not others:
-        headers = ("FLOW", "TOPIC", "PARTITION", "HELD", "GROUP", "END", "LAG")
+        headers = ("FLOW", "TOPIC", "PARTITION", "SINK", "GROUP", "END", "LAG")
         blocks.append(Table(headers, _rows(topics)))
     if others:
-        blocks.append(Table(("FLOW", "UNIT", "SOURCE", "HELD", "END", "LAG"), _rows(others)))
+        blocks.append(Table(("FLOW", "UNIT", "SOURCE", "SINK", "END", "LAG"), _rows(others)))
     session.output.show([*topics, *others], *blocks)
 
 
@@ -118,10 +119,13 @@ def history(
     path: SpecFile,
     flow: FlowName = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="Number of events to show, newest last.")
-    ] = (HISTORY_EVENTS),
+        int,
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, help="Number of events to show, newest last."
+        ),
+    ] = HISTORY_EVENTS,
 ) -> None:
-    """Show what has happened: batches, retries, failures."""
+    """Show past events of a pipeline: batches, retries, failures."""
     spec = load(path)
     with installed():
         from headrace.pipeline.application.history import RunHistory
@@ -132,7 +136,9 @@ def history(
     rows.sort(key=lambda row: row["time"])
     facts = [_event_facts(row) for row in rows[-limit:]]
     if not facts:
-        session.output.show(facts, "Nothing has happened yet: this pipeline has never run here.")
+        session.output.show(
+            facts, "no events: this pipeline has never run with this checkpoint directory"
+        )
         return
     shown = ("time", "flow", "kind", "batch_id", "rows", "dead_letters", "seconds", "version")
     table = [(*(fact[name] for name in shown), fact["message"] or None) for fact in facts]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +14,14 @@ from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
 from headrace.cli.offset_lookup import bounds_of, resolve, warn_of_clamping
+from headrace.cli.options import OnlyPartitions, name_argument
 from headrace.cli.output import counted, progress, remark
 from headrace.cli.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.consume_loop import Ends, record_of
 from headrace.cli.records.consumer_run import ReadPlan, read_records
 from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command
 from headrace.cli.records.format_string import Codings
+from headrace.cli.records.record_options import ENCODINGS, encoding_option, key_separator_option
 from headrace.cli.records.record_output import Printer, printer_of
 from headrace.cli.records.value_encoding import ValueEncoding
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
@@ -46,11 +49,10 @@ def consume(
     session: Session,
     topics: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TOPIC",
-            help="Topic names, or regular expressions that start with ^.",
-            autocompletion=completion.topics,
-            show_default=False,
+        name_argument(
+            "TOPIC",
+            "Names of topics, or regular expressions that start with ^.",
+            completion.topics,
         ),
     ],
     group: Annotated[
@@ -59,20 +61,11 @@ def consume(
             "--group",
             "-g",
             metavar="GROUP",
-            help="Read as a member of this group, and commit offsets.",
+            help="Read as a member of this group and commit its offsets.",
             autocompletion=completion.groups,
         ),
     ] = None,
-    partitions: Annotated[
-        str | None,
-        typer.Option(
-            "--partitions",
-            "-p",
-            metavar="0,2-4",
-            help="Read only these partitions.",
-            show_default="all",
-        ),
-    ] = None,
+    partitions: OnlyPartitions = None,
     offset: Annotated[
         list[str],
         typer.Option(
@@ -80,7 +73,8 @@ def consume(
             "-o",
             metavar="POSITION",
             help="Start at beginning, end, OFFSET, -N (the last N records of each partition) or "
-            "s@TIME; stop at e@TIME. TIME is 2026-01-31T12:00Z, -2h, or milliseconds; repeatable.",
+            "s@TIME; stop at e@TIME. TIME is a date such as 2026-01-31T12:00Z, milliseconds since "
+            "1970, or relative to now such as -2h; repeatable.",
             show_default="beginning",
         ),
     ] = [],
@@ -109,28 +103,19 @@ def consume(
         ),
     ] = "text",
     key_separator: Annotated[
-        str | None,
-        typer.Option(
-            "--key-separator", "-K", metavar="SEP", help="Print keys and SEP before values."
-        ),
+        str | None, key_separator_option("Print keys and SEP before values.")
     ] = None,
     headers: Annotated[
         bool, typer.Option("--headers", help="Print headers before values.")
     ] = False,
     key_decoder: Annotated[
-        ValueEncoding, typer.Option("--key-decoder", metavar="ENCODING", help="Encoding of keys.")
+        ValueEncoding, encoding_option("--key-decoder", "keys")
     ] = ValueEncoding.TEXT,
     value_decoder: Annotated[
-        ValueEncoding,
-        typer.Option(
-            "--value-decoder",
-            metavar="ENCODING",
-            help="Encoding of values: " + ", ".join(each.value for each in ValueEncoding) + ".",
-        ),
+        ValueEncoding, encoding_option("--value-decoder", f"values: {ENCODINGS}")
     ] = ValueEncoding.TEXT,
     header_decoder: Annotated[
-        ValueEncoding,
-        typer.Option("--header-decoder", metavar="ENCODING", help="Encoding of header values."),
+        ValueEncoding, encoding_option("--header-decoder", "header values")
     ] = ValueEncoding.TEXT,
     uncommitted: Annotated[
         bool,
@@ -158,7 +143,10 @@ def consume(
         ),
     ] = None,
 ) -> ExitCode | None:
-    """Read records. Without -e or -c, the command waits for more until Ctrl-C."""
+    """Print the records of topics, or run a command for each record.
+
+    The command waits for more records until Ctrl-C; -e stops at the end, -c after N records.
+    """
     for_terminal = sys.stdout.isatty() and not raw
     codings = Codings(key_decoder, value_decoder, header_decoder, for_terminal)
     printer = printer_of(format, codings, key_separator=key_separator, headers=headers)
@@ -169,8 +157,9 @@ def consume(
         chosen is not None or until or not isinstance(start, FromBeginning | FromEnd)
     ):
         raise usage(
-            "-g reads from the committed offsets of the group: it does not take -p, and -o only "
-            "as beginning or end, for partitions without one; headrace group seek moves a group"
+            "-g reads from the committed offsets of the group, so it excludes -p, and takes -o "
+            "only as beginning or end, for partitions without a committed offset; to move the "
+            "group, use headrace group seek"
         )
     if dead_letter is not None and exec_ is None:
         raise usage("--dead-letter needs --exec: it takes the records whose command fails")
@@ -269,7 +258,24 @@ def _print_records(
         counter.advance(len(messages))
 
     with progress("records", shown=_is_file(sys.stdout)) as counter:
-        read_records(session, plan, count, options, handle)
+        read_records(
+            session, plan, count, options, handle, check_output=lambda: check_reader(sys.stdout)
+        )
+
+
+def check_reader(stream: TextIO) -> None:
+    """Raises `BrokenPipeError` if the output is a pipe whose reader has ended, as in `| head`.
+
+    Without this check, the command would wait for the next record before it notices.
+    """
+    try:
+        output = stream.fileno()
+    except (OSError, ValueError):
+        return
+    polled = select.poll()
+    polled.register(output, 0)  # errors and closed readers are always reported
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in polled.poll(0)):
+        raise BrokenPipeError
 
 
 def _is_file(stream: TextIO) -> bool:

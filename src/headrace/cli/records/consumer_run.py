@@ -53,8 +53,12 @@ def read_records(
     handle: Handle,
     *,
     batch: int = BATCH,
+    check_output: Callable[[], None] = lambda: None,
 ) -> None:
-    """Reads records; in a group, commits the offsets that `handle` stored."""
+    """Reads records; in a group, commits the offsets that `handle` stored.
+
+    `check_output` is called before each poll; it raises if the output of `handle` is closed.
+    """
     from confluent_kafka import Consumer, KafkaException
 
     errors = BrokerErrors(GROUP)
@@ -72,7 +76,7 @@ def read_records(
     except KafkaException as error:
         raise usage(error.args[0].str()) from error
     try:
-        _ConsumerRun(session, plan, consumer, errors).read(count, handle, batch)
+        _ConsumerRun(session, plan, consumer, errors, check_output).read(count, handle, batch)
     except KafkaException as error:
         raise CommandFailed(f"reading failed: {error.args[0].str()}") from error
     finally:
@@ -83,9 +87,15 @@ class _ConsumerRun:
     """The consumer, and the checks between its polls."""
 
     def __init__(
-        self, session: Session, plan: ReadPlan, consumer: "Consumer", errors: BrokerErrors
+        self,
+        session: Session,
+        plan: ReadPlan,
+        consumer: "Consumer",
+        errors: BrokerErrors,
+        check_output: Callable[[], None],
     ) -> None:
         self._plan = plan
+        self._check_output = check_output
         self._consumer = consumer
         self._watch = TopicWatch(plan.ids, finder(session, plan.ids))
         self._join = None
@@ -93,7 +103,7 @@ class _ConsumerRun:
             self._join = GroupJoin(session, plan.group, errors)
 
     def read(self, count: int | None, handle: Handle, batch: int) -> None:
-        reader = ConsumeLoop(self._consumer, self._plan.ends, count, self._check_group_and_topics)
+        reader = ConsumeLoop(self._consumer, self._plan.ends, count, self._check_before_poll)
         if self._join is None:
             self._assign_partitions()
         else:
@@ -130,7 +140,8 @@ class _ConsumerRun:
         except KafkaException:
             return  # the partition moved to another member, which reads the record again
 
-    def _check_group_and_topics(self) -> None:
+    def _check_before_poll(self) -> None:
+        self._check_output()
         if self._join is not None:
             self._join.check()
         changes = self._watch.changes()

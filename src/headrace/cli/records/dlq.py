@@ -12,6 +12,7 @@ from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, usage
+from headrace.cli.options import name_argument
 from headrace.cli.output import Block, Counter, Fields, Table, counted, progress, remark
 from headrace.cli.session import Session, find_topics
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.dead_letters.python_fix import DraftRecord, Fix, NotFixed
     from headrace.pipeline.dead_letters.replay import ReplayResult
 
-app = typer.Typer(help="Dead letters of pipelines: list, show, replay.", no_args_is_help=True)
+app = typer.Typer(help="List, show and replay the dead letters of pipelines.", no_args_is_help=True)
 
 INSTALL: Final = "dead letters need more packages: pip install 'headrace[pipeline]'"
 MAX_SHOWN: Final = 200
@@ -35,17 +36,15 @@ _NO_MATCH: Final = " matches --where"
 
 Topic = Annotated[
     str,
-    typer.Argument(
-        metavar="TOPIC", help="Name of the dead-letter topic.", autocompletion=completion.topics
-    ),
+    name_argument("TOPIC", "Name of the dead-letter topic.", completion.topics),
 ]
 Where = Annotated[
     list[str],
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help='Select dead letters, e.g. "error = NotJson and source.offset >= 100". Fields: error, '
-        "message, pipeline, source.topic, source.partition, source.offset, source.time, "
+        help='Select dead letters, such as "error = NotJson and source.offset >= 100". Fields: '
+        "error, message, pipeline, source.topic, source.partition, source.offset, source.time, "
         "source.file, source.line, source.row, source.version, time, partition, offset, batch, "
         "schema, attempts. The operator ~ matches a regular expression; repeatable.",
     ),
@@ -82,10 +81,13 @@ def list_(
     topic: Topic,
     where: Where = [],
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Number of samples for each error.")
+        int,
+        typer.Option(
+            "--samples", metavar="N", min=0, help="Number of records to show for each error."
+        ),
     ] = 1,
 ) -> None:
-    """List dead letters by error, with their number, how many were replayed, and the last time."""
+    """List dead letters by error, with their number and how many were replayed."""
     with _pipeline_errors():
         from headrace.pipeline.dead_letters.error_groups import grouped
 
@@ -150,7 +152,8 @@ def replay(
             "--sql",
             metavar="SELECT",
             help="Fix records with a SELECT on Spark, from `source` with the fields of the JSON "
-            'value, e.g. "SELECT * EXCEPT (amount), CAST(amount AS double) AS amount FROM source".',
+            'value, such as "SELECT * EXCEPT (amount), CAST(amount AS double) AS amount FROM '
+            'source".',
         ),
     ] = None,
     python: Annotated[

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
+from headrace.cli.options import TopicName
 from headrace.cli.output import counted, progress, remark
 from headrace.cli.records.broker_errors import PRODUCE, BrokerErrors, full_disks
 from headrace.cli.records.delivery_counts import Deliveries
@@ -25,6 +25,7 @@ from headrace.cli.records.produce_input import (
     parse_headers,
     records_of,
 )
+from headrace.cli.records.record_options import ENCODINGS, encoding_option, key_separator_option
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 from headrace.cli.session import Session
 from headrace.cli.sigterm import stoppable
@@ -46,6 +47,8 @@ RDKAFKA_MAX_BYTES: Final = 1_000_000_000
 """The largest message.max.bytes that librdkafka accepts."""
 RDKAFKA_BATCH_BYTES: Final = 1_000_000
 """librdkafka's default batch.size."""
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS: Final = ("0", "1", "-1", "all")
 ROUND_ROBIN: Final = "round-robin"
 ANY_PARTITION: Final = -1
 # A cluster needs a moment to elect leaders for a new topic.
@@ -60,26 +63,25 @@ def register(app: typer.Typer) -> None:
 
 def produce(
     session: Session,
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
-    ],
+    topic: TopicName,
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILE", help="Files to read records from.", show_default="stdin"),
     ] = None,
     value: Annotated[
         list[str],
-        typer.Option("--value", "-v", help="Send this value instead of reading stdin; repeatable."),
-    ] = [],
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every record.")] = None,
-    key_separator: Annotated[
-        str | None,
         typer.Option(
-            "--key-separator",
-            "-K",
-            metavar="SEP",
-            help="Split each line into key and value at SEP.",
+            "--value",
+            "-v",
+            metavar="VALUE",
+            help="Send this value instead of reading stdin; repeatable.",
         ),
+    ] = [],
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="KEY", help="Key of every record.")
+    ] = None,
+    key_separator: Annotated[
+        str | None, key_separator_option("Split each line into key and value at SEP.")
     ] = None,
     header: Annotated[
         list[str],
@@ -89,7 +91,9 @@ def produce(
     ] = [],
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", min=0, help="Send all records to this partition."),
+        typer.Option(
+            "--partition", "-p", metavar="N", min=0, help="Send all records to this partition."
+        ),
     ] = None,
     tombstone: Annotated[
         bool, typer.Option("--tombstone", help="Send one record with --key and a null value.")
@@ -102,6 +106,7 @@ def produce(
         typer.Option(
             "--input",
             "-i",
+            metavar="|".join(InputForm),
             help="lines: one record per line. json: one JSON object per line, as consume -f json "
             "prints them, with value and optionally key, headers, partition and timestamp; "
             'key_encoding and value_encoding, such as "base64", name the encoding of bytes that '
@@ -109,27 +114,19 @@ def produce(
         ),
     ] = InputForm.LINES,
     key_encoder: Annotated[
-        ValueEncoding,
-        typer.Option("--key-encoder", metavar="ENCODING", help="Encoding of keys in the input."),
+        ValueEncoding, encoding_option("--key-encoder", "keys")
     ] = ValueEncoding.TEXT,
     value_encoder: Annotated[
-        ValueEncoding,
-        typer.Option(
-            "--value-encoder",
-            metavar="ENCODING",
-            help="Encoding of values in the input: "
-            + ", ".join(each.value for each in ValueEncoding)
-            + ".",
-        ),
+        ValueEncoding, encoding_option("--value-encoder", f"values: {ENCODINGS}")
     ] = ValueEncoding.TEXT,
     header_encoder: Annotated[
-        ValueEncoding,
-        typer.Option("--header-encoder", metavar="ENCODING", help="Encoding of header values."),
+        ValueEncoding, encoding_option("--header-encoder", "header values")
     ] = ValueEncoding.TEXT,
     partitioner: Annotated[
         str,
         typer.Option(
             "--partitioner",
+            metavar="NAME",
             help="How to choose partitions: murmur2_random (by key, as Java clients do), "
             "round-robin (ignores keys), or another partitioner of librdkafka.",
         ),
@@ -139,23 +136,29 @@ def produce(
         typer.Option(
             "--compression",
             "-z",
-            metavar="none|gzip|snappy|lz4|zstd",
+            metavar="|".join(COMPRESSIONS),
             help="Compression of batches.",
         ),
     ] = "none",
     acks: Annotated[
         str,
-        typer.Option("--acks", metavar="0|1|all", help="Replicas that must acknowledge a record."),
+        typer.Option(
+            "--acks",
+            metavar="0|1|all",
+            help="Replicas that must acknowledge a record: none, the leader, or all in-sync ones.",
+        ),
     ] = "all",
     create: Annotated[
         bool,
         typer.Option(
             "--create/--no-create",
-            help="Whether the broker may create the topic if it does not exist.",
+            help="Let the broker create the topic if it does not exist.",
         ),
     ] = True,
 ) -> ExitCode | None:
-    """Write records to a topic: by default, one for each line of stdin."""
+    """Write records to a topic, by default one for each line of stdin."""
+    _check_choice("--compression", compression, COMPRESSIONS)
+    _check_choice("--acks", acks, ACKS)
     codings = Codings(key_encoder, value_encoder, header_encoder)
     shape = Shape(
         codings=codings,
@@ -195,6 +198,11 @@ def produce(
     if interrupted is not None:
         raise interrupted
     return code
+
+
+def _check_choice(flag: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise usage(f"{flag} takes {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
 
 
 def _encode_key(text: str | None, coding: ValueEncoding) -> bytes | None:

@@ -113,7 +113,8 @@ def encode(text: str, coding: ValueEncoding) -> bytes:
             case ValueEncoding.JSON:
                 json.loads(text)
     except (ValueError, struct.error, OverflowError, binascii.Error) as error:
-        raise BadValue(f"{text!r} is not {coding.value}: {error}") from error
+        detail = f": {error}" if coding is ValueEncoding.JSON else ""
+        raise BadValue(f"{text!r} is not {coding.value}{detail}") from error
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:

@@ -10,10 +10,11 @@ from typing import Annotated, Final
 import typer
 
 from headrace.cli import completion
+from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
 from headrace.cli.exits import ExitCode, usage
 from headrace.cli.output import write
-from headrace.cli.session import Session, parse_assignments
+from headrace.cli.session import Session
 from headrace.cli.topic.topic_commands import replication_factor_of, topic_id_text
 from headrace.client.client import ClusterClient
 from headrace.client.configs import ConfigEntry, Resource, ResourceKind, describe_configs
@@ -120,6 +121,7 @@ def kafka_topics(
         str | None,
         typer.Option(
             "--topic",
+            metavar="TOPIC",
             help="Topic name; a regular expression except with --create.",
             autocompletion=completion.topics,
         ),
@@ -135,7 +137,11 @@ def kafka_topics(
     ] = None,
     replica_assignment: Annotated[
         str | None,
-        typer.Option("--replica-assignment", metavar="0:1,1:2", help="Brokers of each partition."),
+        typer.Option(
+            "--replica-assignment",
+            metavar="0:1,1:2",
+            help="Brokers of each partition: colons separate brokers, commas separate partitions.",
+        ),
     ] = None,
     config: Annotated[
         list[str],
@@ -145,10 +151,10 @@ def kafka_topics(
         bool, typer.Option("--if-exists", help="Succeed if no topic matches.")
     ] = False,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists already.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic already exists.")
     ] = False,
     exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="Leave out internal topics.")
+        bool, typer.Option("--exclude-internal", help="Omit internal topics.")
     ] = False,
     under_replicated: Annotated[
         bool,
@@ -184,7 +190,11 @@ def kafka_topics(
     ] = False,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", help="Read client settings from a .properties file."),
+        typer.Option(
+            "--command-config",
+            metavar="FILE",
+            help="Read client settings from a .properties file.",
+        ),
     ] = None,
 ) -> ExitCode | None:
     """Manage topics with the options and the output of kafka-topics.sh."""

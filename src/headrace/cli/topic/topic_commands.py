@@ -5,16 +5,16 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import completion
+from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
-from headrace.cli.config_options import DryRun, changes_of, suggest_settings
+from headrace.cli.config_changes import changes_of, suggest_settings
 from headrace.cli.exits import ExitCode, refused, usage
+from headrace.cli.options import DryRun, TopicName, TopicNames, TopicPatterns, Unset
 from headrace.cli.output import Fields, Table, remark, report
 from headrace.cli.session import (
     Session,
     find_topics,
     match_topics,
-    parse_assignments,
     partitions_of,
 )
 from headrace.cli.topic import topic_removal
@@ -40,24 +40,7 @@ from headrace.client.topics import (
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID, encode_uuid
 
-app = typer.Typer(help="Topics: create, describe, change, delete.", no_args_is_help=True)
-
-Names = Annotated[
-    list[str],
-    typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False),
-]
-Name = Annotated[
-    str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
-]
-NamesOrPatterns = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TOPIC",
-        help="Topic names, or patterns such as 'orders*'.",
-        autocompletion=completion.topics,
-        show_default=False,
-    ),
-]
+app = typer.Typer(help="Create, list, describe, change and delete topics.", no_args_is_help=True)
 
 # The source of settings that belong to the topic itself, not to a default.
 _OWN: Final = frozenset({ConfigSource.TOPIC})
@@ -66,7 +49,7 @@ _OWN: Final = frozenset({ConfigSource.TOPIC})
 @command(app, "create")
 def create(
     session: Session,
-    topics: Names,
+    topics: TopicNames,
     partitions: Annotated[
         int,
         typer.Option(
@@ -74,7 +57,7 @@ def create(
             "-p",
             metavar="N",
             help="Number of partitions.",
-            show_default="the broker's num.partitions",
+            show_default="broker's num.partitions",
         ),
     ] = BROKER_DEFAULT,
     replication_factor: Annotated[
@@ -85,7 +68,7 @@ def create(
             "--replicas",
             metavar="N",
             help="Number of replicas of each partition.",
-            show_default="the broker's default.replication.factor",
+            show_default="broker's default.replication.factor",
         ),
     ] = BROKER_DEFAULT,
     config: Annotated[
@@ -95,7 +78,7 @@ def create(
         ),
     ] = [],
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed if a topic exists already.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic already exists.")
     ] = False,
     dry_run: DryRun = False,
 ) -> ExitCode | None:
@@ -128,7 +111,9 @@ def list_(
     pattern: Annotated[
         str | None,
         typer.Argument(
-            metavar="PATTERN", help="List only matching topics, e.g. 'orders*'.", show_default=False
+            metavar="PATTERN",
+            help="List only matching topics, such as 'orders*'.",
+            show_default=False,
         ),
     ] = None,
     internal: Annotated[
@@ -174,9 +159,9 @@ def topic_id_text(topic: TopicInfo) -> str | None:
 @command(app, "describe")
 def describe(
     session: Session,
-    topics: NamesOrPatterns,
+    topics: TopicPatterns,
     all_configs: Annotated[
-        bool, typer.Option("--all", "-a", help="Show all settings, with their defaults.")
+        bool, typer.Option("--all", "-a", help="Show all settings, including defaults.")
     ] = False,
 ) -> None:
     """Show the partitions, offsets and settings of topics."""
@@ -259,19 +244,16 @@ def _topic_blocks(topic: dict[str, object]) -> list[Fields | Table]:
 @command(app, "alter")
 def alter(
     session: Session,
-    topics: Names,
+    topics: TopicNames,
     set_: Annotated[
         list[str],
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Change a setting; repeatable."),
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a topic setting; repeatable."),
     ] = [],
-    unset: Annotated[
-        list[str],
-        typer.Option("--unset", "-u", metavar="NAME", help="Reset to the default; repeatable."),
-    ] = [],
+    unset: Unset = [],
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Change the settings of topics."""
-    changes = changes_of(set_, unset)
+    changes = changes_of(set_, unset, "--set NAME=VALUE")
 
     async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
         await find_topics(client, topics, timeout_s=session.timeout_s)
@@ -289,7 +271,7 @@ def alter(
 @command(app, "add-partitions")
 def add(
     session: Session,
-    topic: Name,
+    topic: TopicName,
     num: Annotated[
         int | None,
         typer.Option("--num", "-n", min=1, metavar="N", help="Number of partitions to add."),
@@ -300,7 +282,7 @@ def add(
     ] = None,
     dry_run: DryRun = False,
 ) -> ExitCode | None:
-    """Add partitions to a topic. Keys may then map to other partitions than before."""
+    """Add partitions to a topic. Records of a key may then go to another partition."""
     if (num is None) == (total is None):
         raise usage("give either --num N (partitions to add) or --total N (the new total)")
 
@@ -310,7 +292,7 @@ def add(
         after = before + num if num is not None else total or 0
         if after <= before:
             raise usage(
-                f"{topic} has {before} partitions already; the new total has to be larger, "
+                f"topic {topic!r} already has {before} partitions; the new total must be larger, "
                 f"not {after}"
             )
         outcomes = await add_partitions(

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, missing
 from headrace.cli.offset_lookup import Bounds, bounds_of, resolve, warn_of_clamping
+from headrace.cli.options import OnlyPartitions, TopicName, TopicPatterns
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.positions import Start, parse_start
 from headrace.cli.session import (
@@ -50,15 +50,7 @@ class DeletionPlan:
 
 def delete(
     session: Session,
-    topics: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TOPIC",
-            help="Topic names, or patterns such as 'orders*'.",
-            autocompletion=completion.topics,
-            show_default=False,
-        ),
-    ],
+    topics: TopicPatterns,
     execute: Execute = False,
 ) -> ExitCode | None:
     """Delete topics and all their records."""
@@ -133,30 +125,19 @@ def _approve_deletion(session: Session, execute: bool, plan: DeletionPlan) -> bo
 
 def trim(
     session: Session,
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
-    ],
+    topic: TopicName,
     before: Annotated[
         str,
         typer.Option(
             "--before",
             "-o",
-            metavar="OFFSET|end|-N|s@TIME",
-            help="Delete the records before this offset or time; -N keeps the last N records "
-            "of each partition.",
+            metavar="POSITION",
+            help="Delete the records before OFFSET, end or s@TIME; -N keeps the last N records of "
+            "each partition.",
             show_default=False,
         ),
     ],
-    partitions: Annotated[
-        str | None,
-        typer.Option(
-            "--partitions",
-            "-p",
-            metavar="0,2-4",
-            help="Trim only these partitions.",
-            show_default="all",
-        ),
-    ] = None,
+    partitions: OnlyPartitions = None,
     execute: Execute = False,
 ) -> ExitCode | None:
     """Delete the oldest records of a topic."""

@@ -1,20 +1,13 @@
-"""Options of the commands that change settings: --dry-run, --set and --unset."""
+"""Changes of settings: from --set and --unset to requests, and hints for unknown settings."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
 
-import typer
-
-from headrace.cli.exits import missing, usage
+from headrace.cli.assignments import parse_assignments
+from headrace.cli.exits import missing, nearest, usage
 from headrace.cli.output import remark
-from headrace.cli.session import parse_assignments
 from headrace.client.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
-
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only let the broker check the request; change nothing.")
-]
 
 
 def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
@@ -24,17 +17,20 @@ def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -
     from headrace.cluster.configs.catalog import TOPIC
 
     for name in names:
-        if name not in TOPIC:
+        if name not in TOPIC and nearest(name, TOPIC) is not None:
             remark(missing("topic setting", name, TOPIC))
 
 
-def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
-    """The changes of --set and --unset; at least one is required."""
+def changes_of(assigned: list[str], unset: list[str], assign: str) -> list[ConfigChange]:
+    """The changes of NAME=VALUE words and of --unset; at least one is required.
+
+    `assign` is the option or the argument of the words.
+    """
     changes = [
         ConfigChange(name, Operation.SET, value)
-        for name, value in parse_assignments(assigned, "--set").items()
+        for name, value in parse_assignments(assigned, assign).items()
     ]
     changes += [ConfigChange(name, Operation.DELETE) for name in unset]
     if not changes:
-        raise usage("nothing to change: set NAME=VALUE, or reset with --unset NAME")
+        raise usage(f"nothing to change; give {assign} or --unset SETTING")
     return changes
