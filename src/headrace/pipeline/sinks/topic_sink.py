@@ -66,7 +66,7 @@ class TopicSettings:
     encoding: Encoding = JSON
     on_error: str = "fail"
     """The action for records that are too large for the topic."""
-    aside: str | None = None
+    dead_letter_topic: str | None = None
     """The dead-letter topic, written in the same transaction."""
 
 
@@ -79,7 +79,7 @@ class TopicSink:
         self._producer: TransactionalProducer | None = None
         self._delivery: Delivery | None = None
         self._max_record_bytes: int | None = None
-        self._aside_partitions = 0
+        self._dead_letter_partitions = 0
 
     def close(self) -> None:
         """Aborts an open transaction, so that readers of the topic do not wait for its timeout."""
@@ -153,25 +153,28 @@ class TopicSink:
         )
         return self._delivery
 
-    def set_aside(self, records: Iterable[tuple[int, Record]]) -> None:
+    def write_dead_letters(self, records: Iterable[tuple[int, Record]]) -> None:
         """Adds dead letters to the transaction. Each record comes with a number that selects its
         partition."""
-        producer, topic = self._producer, self._settings.aside
+        producer, topic = self._producer, self._settings.dead_letter_topic
         assert producer is not None, "a transaction was begun"
         assert topic is not None, "the spec names a topic for dead letters"
         for number, record in records:
-            producer.produce(topic, number % self._aside_partitions, [record])
+            producer.produce(topic, number % self._dead_letter_partitions, [record])
 
     def _dead_letter_ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
         """The end offsets of the dead-letter topic: a batch may consist of dead letters only."""
-        topic, timeout_s = self._settings.aside, self._settings.producer.delivery_timeout_s
+        topic, timeout_s = (
+            self._settings.dead_letter_topic,
+            self._settings.producer.delivery_timeout_s,
+        )
         if topic is None:
             return {}
-        if not self._aside_partitions:
-            self._aside_partitions = producer.call(
+        if not self._dead_letter_partitions:
+            self._dead_letter_partitions = producer.call(
                 lambda client: ensure_topic(client, topic, DEAD_LETTER_CONFIGS, timeout_s)
             )
-        count = self._aside_partitions
+        count = self._dead_letter_partitions
         return producer.call(lambda client: ends_of(client, topic, count, timeout_s))
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
