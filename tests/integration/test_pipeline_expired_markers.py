@@ -92,7 +92,7 @@ def written(
             sink.commit(batch, delivered(sink.write_task(batch), ROWS).written)
 
         def last() -> CommittedBatch | None:
-            sink._take(f"p-{source}")  # as the writer, which decides
+            sink._open_producer(f"p-{source}")  # as the writer, which decides
             return sink.last_commit(f"p-{source}", at)
 
         return Opened(write, last, sink.close)

@@ -99,7 +99,7 @@ def test_a_repeated_batch_is_not_written_again(
     write(sink, batch, rows(1))
     assert sink.commit(batch, []).batch_id == 0
     again = TopicSink(settings)
-    with pytest.raises(CommitUncertain, match="planned anew"):
+    with pytest.raises(CommitUncertain, match="planned again"):
         again.write_task(batch)
     write(again, batch_of(source, 1, 6, 7), rows(2))
     again.close()
@@ -110,7 +110,7 @@ def test_an_open_transaction_of_a_killed_run_is_aborted_by_the_next(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
     write(sink, batch_of(source, 0, 1, 1), rows(1))
-    left = sink._take(f"p-{source}")
+    left = sink._open_producer(f"p-{source}")
     left.produce(settings.topic, 0, [])
     left.send_offsets(f"p-{source}.sink", {TopicPartition(source, 0): 99}, '{"batch": 1}')
     again = TopicSink(settings)

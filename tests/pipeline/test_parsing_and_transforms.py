@@ -10,6 +10,9 @@ import pytest
 from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.formats import parse, prepare
+from headrace.pipeline.formats.not_json import MAX_DEPTH
+from headrace.pipeline.formats.schema import parse_ddl
+from headrace.pipeline.formats.schema_mismatch import Explanation
 from headrace.pipeline.spec import Flow
 
 if TYPE_CHECKING:
@@ -146,6 +149,25 @@ BAD = {
     b'{"id":null}': "MissingField",
     b'{"id":1,"s":"' + b"x" * 100_000 + b'"}': "TooLarge",
 }
+
+
+@pytest.mark.parametrize("given", ["last", "error"])
+def test_the_deepest_json_that_spark_reads_is_as_deep_as_the_error_message_says(
+    spark: "SparkSession", tmp_path: Path, given: str
+) -> None:
+    flow = flow_of(
+        tmp_path, value=f'{{format: json, duplicate_keys: {given}, schema: "id BIGINT"}}'
+    )
+    depths = range(MAX_DEPTH - 1, MAX_DEPTH + 4)
+    values = [b'{"id":1,"q":' + b"[" * (n - 1) + b"]" * (n - 1) + b"}" for n in depths]
+    rows = run(spark, flow, records(spark, values))
+    explanation = Explanation(parse_ddl("id BIGINT"))
+    for depth, value, row in zip(depths, values, rows, strict=True):
+        if depth <= MAX_DEPTH:
+            assert row["_error"] is None
+            continue
+        message = explanation.message(value, None, row["_error"]["message"], open_=True)
+        assert message == f"is nested {depth:,} levels deep; at most {MAX_DEPTH} can be read"
 
 
 def test_good_records_become_rows_and_bad_ones_get_an_error_class(

@@ -114,6 +114,50 @@ def test_a_step_that_does_not_fit_is_reported_with_its_line(
     assert said in mistake["message"]
 
 
+def test_mistakes_of_all_layers_are_reported_in_one_run(validate: Validate) -> None:
+    found = validate(
+        ("pipeline: orders\n", "pipeline: orders\nkafka: {sasl.password: hunter2}\n"),
+        ("topics: [orders]\n", "topics: [orders]\n  max_records_per_batch: many\n  retries: 3\n"),
+        ("SELECT id, amount, day FROM", "SELECT idd, amount, dya AS day FROM"),
+        ("amount > 0", "amount >"),
+        ("table: table", "table: '${UNSET_LAKE}/t'"),
+        ("[day]", "[month]"),
+    )["mistakes"]
+    assert [(each["line"], each["path"]) for each in found] == [
+        (2, "kafka.sasl.password"),  # in plain text
+        (5, "source.max_records_per_batch"),  # the wrong type
+        (6, "source.retries"),  # an unknown key
+        (9, "transform[0].sql"),  # two missing columns
+        (9, "transform[0].sql"),
+        (12, "expect[0].sql"),  # SQL that does not parse
+        (13, "sink.table"),  # a variable that is not set
+        (13, "sink.partition_by[0]"),  # a missing column
+    ]
+    assert ["`idd`" in found[3]["message"], "`dya`" in found[4]["message"]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("SELECT id, amount,", "SELEC id, amount,"), ("amount > 0", "nothing > 0")],
+        [("id BIGINT, amount DOUBLE", "id BIGNT, amount DOUBLE"), ("[day]", "[month]")],
+        [("steps.py:doubled", "steps.py:halved"), ("amount > 0", "amount + 1")],
+        [("sql: SELECT id, amount, day FROM source", "sql: 5"), ("[day]", "[month]")],
+        [("SELECT id, amount, day", "SELECT id, amount, dya")],
+    ],
+    ids=["sql", "schema", "function", "field", "name"],
+)
+def test_mistakes_about_columns_that_an_earlier_mistake_hides_are_not_reported(
+    validate: Validate, changes: list[tuple[str, str]]
+) -> None:
+    assert len(validate(*changes)["mistakes"]) == 1
+
+
+def test_a_step_that_combines_rows_does_not_hide_the_mistakes_after_it(validate: Validate) -> None:
+    found = validate(("day FROM source", "day FROM source LIMIT 5"), ("amount > 0", "amout > 0"))
+    assert [each["path"] for each in found["mistakes"]] == ["transform[0].sql", "expect[0].sql"]
+
+
 def test_steps_that_combine_rows_are_valid_if_their_scope_is_a_batch(
     validate: Validate,
 ) -> None:

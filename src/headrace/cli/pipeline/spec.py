@@ -15,6 +15,7 @@ from headrace.cli.pipeline.flows import SpecFile, installed
 
 if TYPE_CHECKING:
     from headrace.pipeline.spec.pipeline import PipelineSpec
+    from headrace.pipeline.spec.spec_rules import Problem
 
 app = typer.Typer()
 
@@ -62,8 +63,9 @@ def validate(
     def work() -> ExitCode:
         with installed():
             from headrace.pipeline.spec import SpecErrors
+        skipped: list[str] = []
         try:
-            spec, unchecked = _checked(path, with_spark=spark)
+            spec = _checked(path, skipped, with_spark=spark)
         except SpecErrors as errors:
             mistakes = [
                 {
@@ -75,47 +77,51 @@ def validate(
                 }
                 for each in errors.errors
             ]
-            Output(form).show({"valid": False, "mistakes": mistakes}, str(errors))
+            facts = {"valid": False, "mistakes": mistakes, "not_checked": "".join(skipped)}
+            Output(form).show(facts, str(errors) + _note(skipped, "\n"))
             return ExitCode.USAGE
         flows = [{"flow": flow.id, "sink": flow.sink.format} for flow in spec.resolved()]
         names = ", ".join(str(each["flow"]) for each in flows)
-        facts = {"valid": True, "flows": flows, "not_checked": unchecked}
+        facts = {"valid": True, "flows": flows, "not_checked": "".join(skipped)}
         label = "pipeline" if len(flows) == 1 else "pipelines"
-        note = f"; not checked: {unchecked}" if unchecked else ""
-        Output(form).show(facts, f"{path} is valid ({label}: {names}){note}")
+        Output(form).show(facts, f"{path} is valid ({label}: {names}){_note(skipped, '; ')}")
         return ExitCode.OK
 
     raise typer.Exit(guard(work))
 
 
-def _checked(path: Path, *, with_spark: bool) -> tuple["PipelineSpec", str]:
-    """Returns the spec and the parts that could not be checked. Raises `SpecErrors`."""
+def _note(skipped: list[str], separator: str) -> str:
+    return f"{separator}not checked: {', '.join(skipped)}" if skipped else ""
+
+
+def _checked(path: Path, unchecked: list[str], *, with_spark: bool) -> "PipelineSpec":
+    """Returns the spec. Raises `SpecErrors`. Adds the parts that it cannot check to `unchecked`."""
     with installed():
         from pyspark.sql import SparkSession
 
         from headrace.pipeline.application.spec_loader import load_spec
-        from headrace.pipeline.application.validation import (
-            function_problems,
-            needs_spark,
-            plan_problems,
-        )
+        from headrace.pipeline.application.validation import needs_spark, step_problems
         from headrace.pipeline.spark.session import NoSpark, open_session
-    spec = load_spec(path, more=function_problems)
-    if not needs_spark(spec):
-        return spec, ""
-    if not with_spark:
-        return spec, "SQL and Python steps (--no-spark)"
     with ExitStack() as held:
-        session = SparkSession.getActiveSession()
-        if session is None:
-            folder = Path(held.enter_context(TemporaryDirectory()))
-            try:
-                session = open_session("validate", master="local[1]", log=folder / "spark.log")
-            except NoSpark as error:
-                return spec, f"SQL and Python steps ({error})"
-            held.callback(session.stop)
-        found = session
-        return load_spec(path, more=lambda known: plan_problems(known, found)), ""
+
+        def check_steps(spec: "PipelineSpec") -> "list[Problem]":
+            if not needs_spark(spec):
+                return step_problems(spec, None)
+            if not with_spark:
+                unchecked.append("SQL and Python steps (--no-spark)")
+                return step_problems(spec, None)
+            session = SparkSession.getActiveSession()
+            if session is None:
+                folder = Path(held.enter_context(TemporaryDirectory()))
+                try:
+                    session = open_session("validate", master="local[1]", log=folder / "spark.log")
+                except NoSpark as error:
+                    unchecked.append(f"SQL and Python steps ({error})")
+                    return step_problems(spec, None)
+                held.callback(session.stop)
+            return step_problems(spec, session)
+
+        return load_spec(path, more=check_steps)
 
 
 @app.command()

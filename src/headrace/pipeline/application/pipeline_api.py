@@ -44,7 +44,9 @@ class Pipeline(PipelineSpec):
         """Also reads the schema files and compares columns with them; raises `SpecErrors`."""
         problems = schema_problems(self)
         if problems:
-            raise SpecErrors([SpecError(0, 0, *each) for each in problems])
+            raise SpecErrors(
+                [SpecError(0, 0, each.path, each.message, each.fix) for each in problems]
+            )
 
     def run(
         self,

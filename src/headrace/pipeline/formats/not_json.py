@@ -15,7 +15,8 @@ UNREADABLE: Final = "is not a JSON object that Spark can read"
 PARSER_MAX_DEPTH: Final = 1000
 """The most levels of arrays and objects that Spark's JSON parser reads."""
 WRAPPER_DEPTH: Final = 2
-"""The levels of the text around each record. See `json_rules`."""
+"""The levels of the text around each record. See `json_rules`. Spark reads 998 levels of a record
+and refuses 999: with NotJson from 1,000 levels on, with SchemaMismatch at 999."""
 MAX_DEPTH: Final = PARSER_MAX_DEPTH - WRAPPER_DEPTH
 MAX_DIGITS: Final = 1000
 """The most digits of a number that Spark's JSON parser reads."""
@@ -52,10 +53,10 @@ def not_json_reason(record: bytes) -> str:
     except _DuplicateKey:
         return "has the same key twice in one object"
     except (ValueError, RecursionError):  # Python's own limits of digits and of depth
-        return _limit_reason(text) or UNREADABLE
+        return limit_reason(text) or UNREADABLE
     if not isinstance(value, dict):
         return f"is {_kind_of(value)}, not an object"
-    return _limit_reason(text) or UNREADABLE
+    return limit_reason(text) or UNREADABLE
 
 
 def _refuse_constant(name: str) -> Never:
@@ -86,7 +87,7 @@ def _is_incomplete(text: str, error: json.JSONDecodeError) -> bool:
     return error.msg == "Expecting value" and any(word.startswith(rest) for word in _WORDS)
 
 
-def _limit_reason(text: str) -> str | None:
+def limit_reason(text: str) -> str | None:
     """Returns the limit of Spark's parser that the text exceeds, if any."""
     depth = deepest = most_digits = 0
     for token in _TOKENS.finditer(text):

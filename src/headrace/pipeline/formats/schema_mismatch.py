@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Final, NamedTuple
 
-from headrace.pipeline.formats.not_json import UNREADABLE, not_json_reason
+from headrace.pipeline.formats.not_json import UNREADABLE, limit_reason, not_json_reason
 from headrace.pipeline.formats.schema import ArrayOf, MapOf, Primitive, StructOf, Type, type_text
 
 MAX_FIELDS: Final = 3
@@ -60,7 +60,8 @@ class Explanation:
             return f"{'the key ' if about_key else ''}{not_json_reason(text)}"
         found = list(islice(mismatches(text, schema, judges_times=self.judges_times), MAX_COUNTED))
         if not found:
-            return said
+            limit = limit_reason(text.decode(errors="replace"))
+            return said if limit is None else f"{'the key ' if about_key else ''}{limit}"
         named = "; ".join(each.said(with_value=open_) for each in found[:MAX_FIELDS])
         rest = len(found) - MAX_FIELDS
         more = f"; and {'at least ' * (len(found) == MAX_COUNTED)}{rest} more" if rest > 0 else ""

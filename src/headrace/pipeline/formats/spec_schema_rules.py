@@ -19,7 +19,7 @@ from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Ra
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sinks import Sink, TableSink
 from headrace.pipeline.spec.sources import Source, TopicSource
-from headrace.pipeline.spec.spec_rules import Path, Problem
+from headrace.pipeline.spec.spec_rules import Path, Problem, column_paths
 
 
 def schema_problems(spec: PipelineSpec) -> list[Problem]:
@@ -55,8 +55,11 @@ def _of_flow(
         else:
             known = {each.name: each.type for each in columns.columns} | known
     if complete and not transform and isinstance(sink, TableSink):
-        yield from _unknown_columns((*at, "sink"), sink, list(known))
-        yield from _no_partitions((*at, "sink", "partition_by"), sink, known)
+        found = [
+            *_unknown_columns((*at, "sink"), sink, list(known)),
+            *_no_partitions((*at, "sink", "partition_by"), sink, known),
+        ]
+        yield from (each._replace(depends_on=column_paths(at)) for each in found)
 
 
 def _columns(given: Format, side: str) -> StructOf | None:

@@ -124,7 +124,7 @@ class InflowLoop:
                 raise BadRecordFound(f"{_said(result.failed, origin)}. {TO_DO}. {GO_ON}")
             if result.staged:
                 now_ms = time.time_ns() // 1_000_000
-                self._sink.set_aside(line_letters(batch, result.staged, origin, now_ms))
+                self._sink.write_dead_letters(line_letters(batch, result.staged, origin, now_ms))
         committed = self._sink.commit(batch, result.written)
         self._checkpoint.clear_staging()
         self._report(

@@ -319,7 +319,7 @@ class FlowLoop:
             )
         if result.staged and not plan.dead_letters_done:
             with phases("dead_letters"):
-                self._set_aside(batch, result)
+                self._write_dead_letters(batch, result)
         with phases("commit"):
             committed = parts.sink.commit(batch, result.written)
             _check_own(batch, committed)
@@ -407,7 +407,7 @@ class FlowLoop:
             self._parts.sink.prepare(schema())
             self._sink_ready = True
 
-    def _set_aside(self, batch: BatchInfo, result: BatchResult) -> None:
+    def _write_dead_letters(self, batch: BatchInfo, result: BatchResult) -> None:
         assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"
         self._parts.dead_letters.write(batch, result.staged)
 

@@ -94,7 +94,7 @@ class Split:
         self._skipped = 0
         self._staged_rows = 0
         self._damaged: list[dict[str, object]] = []
-        self._passed: list[dict[str, object]] = []
+        self._task_reports: list[dict[str, object]] = []
         self._failed: FailedRecord | None = None
         self._path: Path | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -105,19 +105,19 @@ class Split:
         Ends at a record that stops the flow.
         """
         for each in batches:
-            batch = self._without_reports(each)
+            batch = self._drop_reports(each)
             errors = batch.column(batch.schema.get_field_index(ERROR))
             good = batch
             if errors.null_count < len(errors):
                 bad = pc.is_valid(errors)
-                self._take(batch.filter(bad))
+                self._add_bad_rows(batch.filter(bad))
                 good = batch.filter(pc.invert(bad))
             if self._failed is not None:
                 return
             own = {RECORD, ERROR, DELETED} - self._kept
             yield good.select([name for name in good.schema.names if name not in own])
 
-    def _without_reports(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _drop_reports(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Collects the reading task's reports, and removes them from the rows."""
         at = batch.schema.get_field_index(REPORT)
         if at < 0:
@@ -125,7 +125,7 @@ class Split:
         reports, batch = batch.column(at), batch.drop_columns([REPORT])
         if reports.null_count == len(reports):
             return batch
-        self._passed += [json.loads(text) for text in reports.drop_null().to_pylist()]
+        self._task_reports += [json.loads(text) for text in reports.drop_null().to_pylist()]
         return batch.filter(pc.is_null(reports))
 
     def refuse(self, record: pa.Array, error: str, message: str, action: str) -> None:
@@ -134,9 +134,9 @@ class Split:
             action = "fail"
         said = {"class": error, "message": message, "action": action}
         errors = pa.array([said], ERROR_ARROW)
-        self._take(pa.RecordBatch.from_arrays([record, errors], names=[RECORD, ERROR]))
+        self._add_bad_rows(pa.RecordBatch.from_arrays([record, errors], names=[RECORD, ERROR]))
 
-    def _take(self, bad: pa.RecordBatch) -> None:
+    def _add_bad_rows(self, bad: pa.RecordBatch) -> None:
         errors = unpacked_errors(bad.column(bad.schema.get_field_index(ERROR)))
         records = unpacked_records(bad.column(bad.schema.get_field_index(RECORD)))
         bad = pa.RecordBatch.from_arrays([records, errors], names=[RECORD, ERROR])
@@ -148,11 +148,11 @@ class Split:
             if wanted == "dead_letter":
                 chosen = pc.and_(chosen, pc.is_null(records))
             if pc.any(chosen).as_py():
-                self._fail(bad.filter(chosen), wanted)
+                self._stop_at(bad.filter(chosen), wanted)
                 return
         self._note_damage(bad, errors)
         self._skipped += pc.sum(pc.equal(actions, "skip")).as_py() or 0
-        self._stage(bad.filter(pc.equal(actions, "dead_letter")).select([RECORD, ERROR]))
+        self._stage_bad_rows(bad.filter(pc.equal(actions, "dead_letter")).select([RECORD, ERROR]))
 
     def _note_damage(self, bad: pa.RecordBatch, errors: pa.Array) -> None:
         """Reports damaged batches of the log by offset, even if they are skipped."""
@@ -161,14 +161,14 @@ class Split:
             of = f"{row[RECORD]['topic']}-{row[RECORD]['partition']}"
             self._damaged.append(line(DAMAGED, path=of, rows=1, stats=row[ERROR]["message"]))
 
-    def _fail(self, bad: pa.RecordBatch, action: str) -> None:
+    def _stop_at(self, bad: pa.RecordBatch, action: str) -> None:
         error = bad.column(bad.schema.get_field_index(ERROR))[0].as_py()
         record = bad.column(bad.schema.get_field_index(RECORD))[0].as_py() or {}
         message = self._message(record, error, open_=False)
         if action == "dead_letter":
             message += (
-                " (it cannot go to the dead letters: a step that joins rows, or a Python step, "
-                "leaves out the column _record)"
+                " (it cannot be dead-lettered: a step that joins rows, or a Python step, leaves "
+                "out the column _record)"
             )
         self._failed = FailedRecord(
             record.get("topic", ""),
@@ -179,10 +179,10 @@ class Split:
             digest_of(record["value"]).hex() if _is_a_line(record) else "",
         )
 
-    def _stage(self, rows: pa.RecordBatch) -> None:
+    def _stage_bad_rows(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
             return
-        errors = self._explained(rows).cast(ERROR_ARROW)
+        errors = self._explained_errors(rows).cast(ERROR_ARROW)
         rows = pa.RecordBatch.from_arrays([rows.column(RECORD), errors], names=[RECORD, ERROR])
         if self._writer is None:
             self._path = Path(self._staging) / f"{uuid.uuid4().hex}.parquet"
@@ -191,7 +191,7 @@ class Split:
         self._writer.write_batch(rows)
         self._staged_rows += rows.num_rows
 
-    def _explained(self, rows: pa.RecordBatch) -> pa.Array:
+    def _explained_errors(self, rows: pa.RecordBatch) -> pa.Array:
         """The errors, with the cause or the fields for records that do not fit their schema."""
         errors = rows.column(ERROR)
         explained = pc.is_in(pc.struct_field(errors, "class"), pa.array(sorted(EXPLAINED)))
@@ -217,7 +217,7 @@ class Split:
     def lines(self) -> list[dict[str, object]]:
         """The task's reports, as rows of `REPORT_SCHEMA`."""
         rows = [line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
-        rows += self._damaged + self._passed
+        rows += self._damaged + self._task_reports
         if self._skipped:
             rows.append(line(SKIPPED, rows=self._skipped))
         if self._path is not None:

@@ -26,9 +26,9 @@ def batch_of(group: str, metadata: str) -> int:
         return int(json.loads(metadata)["batch"])
     except (ValueError, KeyError, TypeError):
         raise BadMarker(
-            f"the offsets of group {group} carry {metadata!r} and no batch of a pipeline: somebody "
-            "else has committed them. Delete the group's offsets only if nothing of the pipeline "
-            "was written yet; else give the pipeline another name"
+            f"the offsets of group {group} carry {metadata!r} instead of a batch of a pipeline: "
+            "another client has committed them. Delete the group's offsets only if the pipeline "
+            "has not written anything yet; otherwise give the pipeline another name"
         ) from None
 
 

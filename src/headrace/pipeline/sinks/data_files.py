@@ -150,7 +150,7 @@ class Writing:
             return
         batch = without_empty(batch, self._task.empty_is_null)
         if not self._task.partition_by:
-            self._write((), batch)
+            self._write_partition((), batch)
             return
         keys = [partition_texts(batch.column(name)) for name in self._task.partition_by]
         table = pa.table({f"p{at}": key for at, key in enumerate(keys)})
@@ -161,25 +161,25 @@ class Writing:
                 same = pc.is_null(key) if value is None else pc.equal(key, value)
                 same = pc.fill_null(same, False)
                 mask = same if mask is None else pc.and_(mask, same)
-            self._write(wanted, batch.filter(mask))
+            self._write_partition(wanted, batch.filter(mask))
 
-    def _write(self, values: tuple[str | None, ...], rows: pa.RecordBatch) -> None:
+    def _write_partition(self, values: tuple[str | None, ...], rows: pa.RecordBatch) -> None:
         file = self._open.get(values)
         if file is None:
             if len(self._open) == MAX_OPEN_FILES:
-                self._finish(max(self._open, key=lambda key: self._open[key].rows))
+                self._close_file(max(self._open, key=lambda key: self._open[key].rows))
             named = dict(zip(self._task.partition_by, values, strict=True))
             file = self._open[values] = _OpenFile(self._task, named, self._file_schema)
         file.write(rows.select(self._file_schema.names))
         if file.size_bytes >= self._task.target_file_bytes:
-            self._finish(values)
+            self._close_file(values)
 
-    def _finish(self, values: tuple[str | None, ...]) -> None:
+    def _close_file(self, values: tuple[str | None, ...]) -> None:
         self.written.append(self._open.pop(values).close())
 
     def close(self) -> None:
         for values in list(self._open):
-            self._finish(values)
+            self._close_file(values)
 
     def abandon(self) -> None:
         for file in self._open.values():

@@ -63,7 +63,7 @@ class DeltaSink:
         self._settings = settings
         self._schema: pa.Schema | None = None
 
-    def _table(self) -> DeltaTable | None:
+    def _open_table(self) -> DeltaTable | None:
         settings = self._settings
         try:
             return DeltaTable(
@@ -73,10 +73,10 @@ class DeltaSink:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            raise SinkError(f"cannot open {settings.location}: {_reason(error)}") from error
+            raise SinkError(f"cannot open {settings.location}: {_os_reason(error)}") from error
 
-    def _existing(self) -> DeltaTable:
-        table = self._table()
+    def _open_existing(self) -> DeltaTable:
+        table = self._open_table()
         if table is None:
             raise TableGone(self._settings.location)
         return table
@@ -86,7 +86,7 @@ class DeltaSink:
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
     ) -> CommittedBatch | None:
-        table = self._table()
+        table = self._open_table()
         return None if table is None else _committed(table, pipeline, partitions)
 
     def writers(self) -> dict[str, set[str]]:
@@ -105,7 +105,7 @@ class DeltaSink:
             correct="key or partition_by",
         )
         check_types(rows, settings.partition_by, where=settings.location, kind="delta")
-        table = self._table()
+        table = self._open_table()
         if table is None:
             self._create(rows)
             self._schema = rows
@@ -136,7 +136,7 @@ class DeltaSink:
                 storage_options=delta_options(settings.location, settings.storage_options),
             )
         except (DeltaError, OSError) as error:
-            raise SinkError(f"cannot create {settings.location}: {_reason(error)}") from error
+            raise SinkError(f"cannot create {settings.location}: {_os_reason(error)}") from error
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -170,27 +170,29 @@ class DeltaSink:
         """Commits the batch once. If another writer was faster, rereads the table and retries."""
         partitions = list(batch.ends)
         for _ in range(COMMIT_TRIES):
-            table = self._existing()
+            table = self._open_existing()
             before = _committed(table, batch.pipeline, partitions)
             if before is not None and before.batch_id >= batch.batch_id:
                 return before  # committed before a crash
             try:
-                self._write(table, batch, written)
+                self._commit_files(table, batch, written)
             except CommitFailedError as error:
                 failure = error
             except (DeltaError, OSError) as error:
                 where = self._settings.location
-                raise SinkError(f"cannot write to {where}: {_reason(error)}") from error
+                raise SinkError(f"cannot write to {where}: {_os_reason(error)}") from error
             else:
-                after = _committed(self._existing(), batch.pipeline, partitions)
+                after = _committed(self._open_existing(), batch.pipeline, partitions)
                 assert after is not None
                 return after
         raise SinkError(
-            f"{self._settings.location}: other writers were always faster with a commit than batch "
-            f"{batch.batch_id} ({failure}). Start the pipeline again when less is written"
+            f"{self._settings.location}: batch {batch.batch_id} lost {COMMIT_TRIES} commits to "
+            f"other writers ({failure}). Restart the pipeline when there are fewer writers"
         ) from failure
 
-    def _write(self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]) -> None:
+    def _commit_files(
+        self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]
+    ) -> None:
         if self._settings.mode is Mode.APPEND or not written:
             self._append(table, batch, written)
         else:
@@ -213,7 +215,7 @@ class DeltaSink:
             "append",
             table.schema(),
             partition_by=list(self._settings.partition_by),
-            commit_properties=_properties(batch),
+            commit_properties=_commit_properties(batch),
         )
 
     def _merge(self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]) -> None:
@@ -237,14 +239,14 @@ class DeltaSink:
                 predicate,
                 source_alias="source",
                 target_alias="target",
-                commit_properties=_properties(batch),
+                commit_properties=_commit_properties(batch),
             )
             .when_matched_delete(predicate=f"source.{DELETED}")
             .when_matched_update(columns)
             .when_not_matched_insert(columns, predicate=f"NOT source.{DELETED}")
             .execute()
         )
-        after = self._existing()
+        after = self._open_existing()
         if after.transaction_version(batch_app(batch.pipeline)) != batch.batch_id:
             # A merge that changes nothing commits nothing, but the batch must be recorded.
             self._append(after, batch, [])
@@ -253,7 +255,7 @@ class DeltaSink:
     # --- maintenance ----------------------------------------------------------------------------
 
     def compact(self) -> MaintenanceReport:
-        done: dict[str, Any] = self._existing().optimize.compact(
+        done: dict[str, Any] = self._open_existing().optimize.compact(
             target_size=self._settings.target_file_bytes
         )
         return MaintenanceReport(
@@ -265,9 +267,9 @@ class DeltaSink:
 
         This method deletes the files itself: deltalake accepts no list of files to keep.
         """
-        table = self._existing()
-        removed = set(_vacuumed(table, older_than_hours, full=False))
-        unknown = set(_vacuumed(table, older_than_hours, full=True)) - removed
+        table = self._open_existing()
+        removed = set(_files_to_vacuum(table, older_than_hours, full=False))
+        unknown = set(_files_to_vacuum(table, older_than_hours, full=True)) - removed
         store, base = open_store(self._settings.location, self._settings.storage_options)
         leftovers = OrphanFiles(
             older_than_hours,
@@ -287,7 +289,7 @@ class DeltaSink:
         return MaintenanceReport(files_removed=gone, bytes_removed=size)
 
 
-def _reason(error: Exception) -> str:
+def _os_reason(error: Exception) -> str:
     """The operating system's message, where deltalake prints its own structs."""
     found = _OS_ERROR.search(str(error))
     return str(error) if found is None else os.strerror(int(found[1])).lower()
@@ -299,7 +301,7 @@ def _quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _vacuumed(table: DeltaTable, older_than_hours: float, *, full: bool) -> list[str]:
+def _files_to_vacuum(table: DeltaTable, older_than_hours: float, *, full: bool) -> list[str]:
     """The files that a vacuum would delete. deltalake takes whole hours, so they are rounded up."""
     return table.vacuum(
         retention_hours=math.ceil(older_than_hours),
@@ -309,7 +311,7 @@ def _vacuumed(table: DeltaTable, older_than_hours: float, *, full: bool) -> list
     )
 
 
-def _properties(batch: BatchInfo) -> CommitProperties:
+def _commit_properties(batch: BatchInfo) -> CommitProperties:
     transactions = [Transaction(batch_app(batch.pipeline), batch.batch_id)]
     transactions += [
         Transaction(offset_app(batch.pipeline, partition), offset)

@@ -73,7 +73,7 @@ def open_store(location: str, options: Mapping[str, str] | None) -> tuple[fs.Fil
     try:
         store, path = fs.FileSystem.from_uri(location)
     except (ValueError, OSError) as error:
-        raise SinkError(f"{location}: no files can be kept there ({error})") from error
+        raise SinkError(f"{location}: not a supported location for files ({error})") from error
     return store, path
 
 
@@ -133,7 +133,7 @@ def bucket_of(options: Mapping[str, str]) -> tuple[Bucket, dict[str, str]]:
     known: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, value in options.items():
-        meant = _NAMES.get(_plain(name))
+        meant = _NAMES.get(_setting_name(name))
         if meant is None:
             others[name] = value
         else:
@@ -149,13 +149,12 @@ def bucket_of(options: Mapping[str, str]) -> tuple[Bucket, dict[str, str]]:
     bucket = Bucket(**known, virtual_hosted=_is_true(hosted))
     if bucket.plain_http and not _is_true(allow_http):
         raise SinkError(
-            f"the store's endpoint is {endpoint}, and allow_http: false refuses it: name an "
-            "https:// endpoint"
+            f"the store's endpoint is {endpoint}, but allow_http is false: use an https:// endpoint"
         )
     return bucket, others
 
 
-def _plain(name: str) -> str:
+def _setting_name(name: str) -> str:
     """`AWS_ACCESS_KEY_ID`, `s3.access-key-id` and `access_key_id` are one name."""
     plain = name.lower().replace("-", "_").replace(".", "_")
     for prefix in _PREFIXES:

@@ -54,10 +54,10 @@ def compact(open_table: OpenTable, settings: TableSettings) -> MaintenanceReport
     table = open_table()
     store, _ = open_store(table.location(), settings.storage_options)
     done = MaintenanceReport()
-    for group in _groups(table, settings.target_file_bytes):
-        new = _join(table, store, group)
+    for group in _small_file_groups(table, settings.target_file_bytes):
+        new = _join_files(table, store, group)
         old = {task.file.file_path for task in group}
-        if not _swapped(open_table, old, new):
+        if not _try_swap(open_table, old, new):
             store.delete_file(path_of(new))
             continue
         size = sum(task.file.file_size_in_bytes for task in group)
@@ -67,7 +67,7 @@ def compact(open_table: OpenTable, settings: TableSettings) -> MaintenanceReport
     return done
 
 
-def _groups(table: Table, target_bytes: int) -> list[list[FileScanTask]]:
+def _small_file_groups(table: Table, target_bytes: int) -> list[list[FileScanTask]]:
     """Groups of files to join, by partition, without files that have deleted rows."""
     partitions: dict[Record, list[FileScanTask]] = {}
     for task in table.scan().plan_files():
@@ -80,7 +80,7 @@ def _groups(table: Table, target_bytes: int) -> list[list[FileScanTask]]:
     ]
 
 
-def _join(table: Table, store: fs.FileSystem, group: Sequence[FileScanTask]) -> str:
+def _join_files(table: Table, store: fs.FileSystem, group: Sequence[FileScanTask]) -> str:
     """Writes one file with the rows of all, beside the first of them; returns its location."""
     folder = group[0].file.file_path.rpartition("/")[0]
     location = f"{folder}/joined-{uuid.uuid4().hex}.parquet"
@@ -95,7 +95,7 @@ def _join(table: Table, store: fs.FileSystem, group: Sequence[FileScanTask]) -> 
     return location
 
 
-def _swapped(open_table: OpenTable, old: set[str], new: str) -> bool:
+def _try_swap(open_table: OpenTable, old: set[str], new: str) -> bool:
     """Whether the new file is now in the table in place of the old ones."""
     for _ in range(SWAP_TRIES):
         table = without_retries(open_table())
@@ -103,17 +103,17 @@ def _swapped(open_table: OpenTable, old: set[str], new: str) -> bool:
         if len(found) != len(old) or any(task.delete_files for task in found):
             return False  # rows were changed or removed meanwhile
         try:
-            _swap(table, [task.file for task in found], new)
+            _swap_files(table, [task.file for task in found], new)
         except (CommitFailedException, ValidationException):
             continue
         return True
     raise SinkError(
-        f"{'.'.join(table.name())}: others commit so often that small files cannot be exchanged. "
-        "Compact when less is written"
+        f"{'.'.join(table.name())}: cannot replace small files, because other writers commit too "
+        "often. Compact when there are fewer writers"
     )
 
 
-def _swap(table: Table, old: Iterable[DataFile], new: str) -> None:
+def _swap_files(table: Table, old: Iterable[DataFile], new: str) -> None:
     with (
         table.transaction() as transaction,
         transaction.update_snapshot(snapshot_properties=SWAP_SUMMARY).overwrite() as update,
@@ -138,8 +138,8 @@ def vacuum(
     listed = [
         info for info in store.get_file_info(fs.FileSelector(base, recursive=True)) if info.is_file
     ]
-    _expire(open_table, older_than_hours)
-    named = {path_of(each) for each in _named(open_table())}
+    _expire_snapshots(open_table, older_than_hours)
+    named = {path_of(each) for each in _referenced_files(open_table())}
     leftovers = OrphanFiles(older_than_hours, time.time(), last_batch)
     removed, size = 0, 0
     for info in listed:
@@ -151,13 +151,13 @@ def vacuum(
     return MaintenanceReport(files_removed=removed, bytes_removed=size)
 
 
-def _expire(open_table: OpenTable, older_than_hours: float) -> None:
+def _expire_snapshots(open_table: OpenTable, older_than_hours: float) -> None:
     limit = datetime.now(UTC) - timedelta(hours=older_than_hours)
     limit_ms = int(limit.timestamp() * 1000)
     for attempt in range(SWAP_TRIES):
         table = open_table()
         old = [each for each in table.snapshots() if each.timestamp_ms < limit_ms]
-        if not {each.snapshot_id for each in old} - _heads(table):
+        if not {each.snapshot_id for each in old} - _branch_snapshots(table):
             return
         try:
             table.maintenance.expire_snapshots().older_than(limit).commit()
@@ -168,12 +168,12 @@ def _expire(open_table: OpenTable, older_than_hours: float) -> None:
             return
 
 
-def _heads(table: Table) -> set[int]:
+def _branch_snapshots(table: Table) -> set[int]:
     """Snapshots that branches and tags hold; they never expire."""
     return {each.snapshot_id for each in table.metadata.refs.values()}
 
 
-def _named(table: Table) -> Iterable[str]:
+def _referenced_files(table: Table) -> Iterable[str]:
     """Every file that the table's metadata refers to."""
     yield table.metadata_location
     yield from (each.metadata_file for each in table.metadata.metadata_log)

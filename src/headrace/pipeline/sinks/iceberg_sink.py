@@ -28,7 +28,7 @@ from pyiceberg.table import Table, Transaction
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import DELETED
 from headrace.pipeline.core.offsets import offsets_from_json, offsets_to_json
-from headrace.pipeline.sinks import iceberg_maintenance as upkeep
+from headrace.pipeline.sinks import iceberg_maintenance as maintenance
 from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.file_stores import open_store
 from headrace.pipeline.sinks.iceberg_maintenance import without_retries
@@ -74,20 +74,20 @@ class IcebergSink:
         self._properties = catalog
         self._schema: pa.Schema | None = None
 
-    def _catalog(self) -> Catalog:
+    def _open_catalog(self) -> Catalog:
         try:
             return open_catalog(self._warehouse, self._properties)
         except Exception as error:
-            raise SinkError(f"the Iceberg catalog cannot be opened: {error}") from error
+            raise SinkError(f"cannot open the Iceberg catalog: {error}") from error
 
-    def _table(self) -> Table | None:
+    def _open_table(self) -> Table | None:
         try:
-            return self._catalog().load_table(self._settings.location)
+            return self._open_catalog().load_table(self._settings.location)
         except NoSuchTableError:
             return None
 
-    def _existing(self) -> Table:
-        table = self._table()
+    def _open_existing(self) -> Table:
+        table = self._open_table()
         if table is None:
             raise TableGone(self._settings.location)
         return table
@@ -97,11 +97,11 @@ class IcebergSink:
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
     ) -> CommittedBatch | None:
-        table = self._table()
+        table = self._open_table()
         return None if table is None else _committed(table, pipeline)
 
     def writers(self) -> dict[str, set[str]]:
-        table = self._table()
+        table = self._open_table()
         if table is None:
             return {}
         names = [key.removeprefix(PROPERTY) for key in table.properties if key.startswith(PROPERTY)]
@@ -130,12 +130,12 @@ class IcebergSink:
                     f"{rows.field(name).type}: take its fields into columns of their own"
                 )
         check_types(rows, settings.partition_by, where=settings.location, kind="iceberg")
-        table = self._table()
+        table = self._open_table()
         if table is None:
             table = self._create(rows)
         self._check_partitions(table)
         wanted, added = evolved(
-            _plain(table.schema().as_arrow()),
+            _without_ids(table.schema().as_arrow()),
             rows,
             add_columns=settings.add_columns,
             where=settings.location,
@@ -146,7 +146,7 @@ class IcebergSink:
         self._schema = wanted
 
     def _create(self, rows: pa.Schema) -> Table:
-        catalog = self._catalog()
+        catalog = self._open_catalog()
         name = self._settings.location
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
@@ -159,7 +159,7 @@ class IcebergSink:
                             update.add_identity(column)
         except (TableAlreadyExistsError, CommitFailedException):
             pass  # another run created it; the caller checks it
-        return self._existing()
+        return self._open_existing()
 
     def _check_partitions(self, table: Table) -> None:
         """Raises `SinkError` if tasks would write files for other partitions than the table has.
@@ -189,7 +189,7 @@ class IcebergSink:
                 self._staging(batch), name, staged, storage_options=settings.storage_options
             )
         return FileTask(
-            f"{self._existing().location()}/data",
+            f"{self._open_existing().location()}/data",
             name,
             self._schema,
             settings.partition_by,
@@ -199,9 +199,8 @@ class IcebergSink:
         )
 
     def _staging(self, batch: BatchInfo) -> str:
-        return (
-            f"{self._existing().location()}/_headrace/{task_prefix(batch.pipeline, batch.batch_id)}"
-        )
+        prefix = task_prefix(batch.pipeline, batch.batch_id)
+        return f"{self._open_existing().location()}/_headrace/{prefix}"
 
     def _clear_staging(self, batch: BatchInfo) -> None:
         if self._settings.mode is Mode.MERGE:
@@ -211,7 +210,7 @@ class IcebergSink:
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         """Commits the batch once. If another writer was faster, rereads the table and retries."""
         for _ in range(COMMIT_TRIES):
-            table = without_retries(self._existing())
+            table = without_retries(self._open_existing())
             before = _committed(table, batch.pipeline)
             if before is not None and before.batch_id >= batch.batch_id:
                 return before  # committed before a crash
@@ -222,13 +221,13 @@ class IcebergSink:
             except OSError as error:
                 raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
             else:
-                after = _committed(self._existing(), batch.pipeline)
+                after = _committed(self._open_existing(), batch.pipeline)
                 assert after is not None
                 self._clear_staging(batch)
                 return after
         raise SinkError(
-            f"{self._settings.location}: other writers were always faster with a commit than batch "
-            f"{batch.batch_id} ({failure}). Start the pipeline again when less is written"
+            f"{self._settings.location}: batch {batch.batch_id} lost {COMMIT_TRIES} commits to "
+            f"other writers ({failure}). Restart the pipeline when there are fewer writers"
         ) from failure
 
     def _commit(
@@ -269,7 +268,7 @@ class IcebergSink:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # keys that are new match no row
             for at in range(0, len(keys), KEYS_PER_FILTER):
-                some = _any_of(keys[at : at + KEYS_PER_FILTER])
+                some = _one_of_keys(keys[at : at + KEYS_PER_FILTER])
                 transaction.delete(some, snapshot_properties=summary)
         kept = rows.filter(pc.invert(rows.column(DELETED))).drop_columns([DELETED])
         if kept.num_rows:
@@ -278,10 +277,12 @@ class IcebergSink:
     # --- maintenance ----------------------------------------------------------------------------
 
     def compact(self) -> MaintenanceReport:
-        return upkeep.compact(self._existing, self._settings)
+        return maintenance.compact(self._open_existing, self._settings)
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        return upkeep.vacuum(self._existing, self._settings, older_than_hours, self._last_batch)
+        return maintenance.vacuum(
+            self._open_existing, self._settings, older_than_hours, self._last_batch
+        )
 
     def _last_batch(self, pipeline: str) -> int | None:
         held = self.last_commit(pipeline, ())
@@ -306,7 +307,7 @@ def _committed(table: Table, pipeline: str) -> CommittedBatch | None:
     return CommittedBatch(held["batch"], offsets_from_json(json.dumps(held["offsets"])), version)
 
 
-def _any_of(keys: Sequence[Mapping[str, Any]]) -> BooleanExpression:
+def _one_of_keys(keys: Sequence[Mapping[str, Any]]) -> BooleanExpression:
     """The rows with one of these keys."""
     names = list(keys[0])
     if len(names) == 1:
@@ -316,11 +317,11 @@ def _any_of(keys: Sequence[Mapping[str, Any]]) -> BooleanExpression:
         if len(wanted) == len(keys):
             return found
         return Or(found, IsNaN(name)) if wanted else IsNaN(name)  # type: ignore[arg-type, call-arg]
-    whole = [_all_of(key) for key in keys]
+    whole = [_equals_key(key) for key in keys]
     return whole[0] if len(whole) == 1 else Or(whole[0], whole[1], *whole[2:])
 
 
-def _all_of(key: Mapping[str, Any]) -> BooleanExpression:
+def _equals_key(key: Mapping[str, Any]) -> BooleanExpression:
     parts: list[BooleanExpression] = [
         IsNaN(name) if _is_nan(value) else EqualTo(name, value)  # type: ignore[call-arg, arg-type]
         for name, value in key.items()
@@ -333,23 +334,23 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
+def _without_ids(schema: pa.Schema) -> pa.Schema:
     """The columns without Iceberg's ids, which files from tasks do not have."""
-    return pa.schema([_plain_field(field) for field in schema])
+    return pa.schema([_field_without_ids(field) for field in schema])
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _plain_type(field.type), field.nullable)
+def _field_without_ids(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _type_without_ids(field.type), field.nullable)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _type_without_ids(kind: pa.DataType) -> pa.DataType:
     """The type as in Spark's rows; nested fields carry ids, too."""
     if pa.types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(at)) for at in range(kind.num_fields)])
+        return pa.struct([_field_without_ids(kind.field(at)) for at in range(kind.num_fields)])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
+        return pa.list_(_field_without_ids(kind.value_field))
     if pa.types.is_map(kind):
-        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+        return pa.map_(_field_without_ids(kind.key_field), _field_without_ids(kind.item_field))
     if pa.types.is_large_string(kind):
         return pa.string()
     return pa.binary() if pa.types.is_large_binary(kind) else kind

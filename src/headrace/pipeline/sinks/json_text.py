@@ -36,13 +36,13 @@ def texts(column: pa.Array) -> list[str]:
     if not len(column):
         return []
     if pa.types.is_struct(kind):
-        return _of_structs(column)
+        return _struct_texts(column)
     if pa.types.is_map(kind):
-        return _of_maps(column)
+        return _map_texts(column)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _of_lists(column)
+        return _list_texts(column)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _of_times(column)
+        return _time_texts(column)
     plain = _plain(kind)
     return [NULL if each is None else plain(each) for each in column.to_pylist()]
 
@@ -67,7 +67,7 @@ def _object(names: Iterable[str], values: Iterable[str]) -> str:
     return "{" + ",".join(fields) + "}"
 
 
-def _of_structs(column: pa.Array) -> list[str]:
+def _struct_texts(column: pa.Array) -> list[str]:
     kind = column.type
     names = [encode_basestring(kind.field(at).name) for at in range(kind.num_fields)]
     inner = zip(*(texts(each) for each in column.flatten()), strict=True)
@@ -75,15 +75,15 @@ def _of_structs(column: pa.Array) -> list[str]:
     return [_object(names, row) if valid else NULL for valid, row in zip(there, inner, strict=True)]
 
 
-def _of_lists(column: pa.Array) -> list[str]:
+def _list_texts(column: pa.Array) -> list[str]:
     offsets = column.offsets.to_pylist()
     items = texts(_child(column.values, offsets))
     return _pieces(column, offsets, lambda first, end: "[" + ",".join(items[first:end]) + "]")
 
 
-def _of_maps(column: pa.Array) -> list[str]:
+def _map_texts(column: pa.Array) -> list[str]:
     offsets = column.offsets.to_pylist()
-    names = [_name(text) for text in texts(_child(column.keys, offsets))]
+    names = [_map_key(text) for text in texts(_child(column.keys, offsets))]
     items = texts(_child(column.items, offsets))
     return _pieces(column, offsets, lambda first, end: _object(names[first:end], items[first:end]))
 
@@ -101,11 +101,11 @@ def _pieces(column: pa.Array, offsets: list[int], made: Callable[[int, int], str
     ]
 
 
-def _name(text: str) -> str:
+def _map_key(text: str) -> str:
     return text if text.startswith('"') else f'"{text}"'
 
 
-def _of_times(column: pa.Array) -> list[str]:
+def _time_texts(column: pa.Array) -> list[str]:
     try:
         values = column.to_pylist()
     except (OverflowError, ValueError):  # years beyond 9999

@@ -64,7 +64,7 @@ class Manifests:
 
     def read(self) -> list[Manifest]:
         """The current manifests: the last complete one and those after it."""
-        return [each for file in _counting(self._files()) for each in file.manifests]
+        return [each for file in _current(self._files()) for each in file.manifests]
 
     def _files(self) -> list[_File]:
         for _ in range(READ_TRIES):
@@ -79,7 +79,7 @@ class Manifests:
             except FileNotFoundError:
                 continue  # deleted after the listing: a newer complete one exists
             return sorted(self._loaded.values(), key=lambda file: file.sequence)
-        raise SinkError(f"{self._folder} changes while it is read; try again")
+        raise SinkError(f"{self._folder} changed while it was read; try again")
 
     def _load(self, path: str) -> _File:
         with self._store.open_input_stream(path) as file:
@@ -96,16 +96,16 @@ class Manifests:
         self._store.create_dir(self._folder, recursive=True)
         files = self._files()
         content = _content(manifest)
-        counting = _counting(files)
+        counting = _current(files)
         is_whole = len(counting) > WHOLE_EVERY
         if is_whole:
             known = [each for file in counting for each in file.manifests]
             content["before"] = [_content(each) for each in _summary(known, manifest.sequence)]
-        self._put(f"{self._folder}/{manifest.sequence:0{BATCH_DIGITS}d}.json", content)
+        self._write_file(f"{self._folder}/{manifest.sequence:0{BATCH_DIGITS}d}.json", content)
         if is_whole:
             self._delete_before(counting[0].sequence)
 
-    def _put(self, path: str, content: Mapping[str, object]) -> None:
+    def _write_file(self, path: str, content: Mapping[str, object]) -> None:
         text = json.dumps(content).encode()
         if isinstance(self._store, fs.LocalFileSystem):
             _write_once(Path(path), text)
@@ -122,7 +122,7 @@ class Manifests:
                 self._store.delete_file(path)
 
 
-def _counting(files: Sequence[_File]) -> Sequence[_File]:
+def _current(files: Sequence[_File]) -> Sequence[_File]:
     """The last complete manifest and those after it."""
     whole = [at for at, file in enumerate(files) if file.is_whole]
     return files[whole[-1] :] if whole else files
@@ -176,7 +176,7 @@ def _write_once(path: Path, text: bytes) -> None:
 
 
 def _taken(path: str) -> SequenceTaken:
-    return SequenceTaken(f"{path} is there already: is this pipeline running twice?")
+    return SequenceTaken(f"{path} already exists: is this pipeline running twice?")
 
 
 def files_of(manifests: Sequence[Manifest]) -> list[str]:

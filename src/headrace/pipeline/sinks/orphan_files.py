@@ -41,18 +41,18 @@ class OrphanFiles:
         self._kept_since_s = now_s - older_than_hours * HOUR_S
         self._under_way_since_s = now_s - max(older_than_hours, UNDER_WAY_HOURS) * HOUR_S
         self._last_batch = last_batch
-        self._known: dict[str, int | None] = {}
+        self._last_batches: dict[str, int | None] = {}
 
     def may_go(self, name: str, modified_s: float) -> bool:
         """Whether a file that no version names may be deleted."""
-        since = self._kept_since_s if self._is_over(name) else self._under_way_since_s
+        since = self._kept_since_s if self._is_of_finished_batch(name) else self._under_way_since_s
         return modified_s <= since
 
-    def _is_over(self, name: str) -> bool:
+    def _is_of_finished_batch(self, name: str) -> bool:
         origin = origin_of(name)
         if origin is None:
             return False
-        if origin.pipeline not in self._known:
-            self._known[origin.pipeline] = self._last_batch(origin.pipeline)
-        last = self._known[origin.pipeline]
+        if origin.pipeline not in self._last_batches:
+            self._last_batches[origin.pipeline] = self._last_batch(origin.pipeline)
+        last = self._last_batches[origin.pipeline]
         return last is not None and origin.batch_id <= last

@@ -52,7 +52,7 @@ class ParquetSink:
     def __init__(self, settings: TableSettings) -> None:
         if settings.mode is not Mode.APPEND:
             raise SinkError(
-                f"{settings.location}: a folder of Parquet files can only be appended to. "
+                f"{settings.location}: a directory of Parquet files can only be appended to. "
                 "Use format: delta or iceberg for mode: merge"
             )
         self._settings = settings
@@ -65,7 +65,7 @@ class ParquetSink:
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
     ) -> CommittedBatch | None:
-        return _last_of(self._manifests.read(), pipeline)
+        return _last_commit_of(self._manifests.read(), pipeline)
 
     def writers(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
@@ -93,7 +93,7 @@ class ParquetSink:
             raise SinkError(
                 f"{settings.location} is partitioned by {', '.join(partitioned) or 'nothing'}, the "
                 f"spec says {', '.join(settings.partition_by) or 'nothing'}. Correct the spec, or "
-                "write to another folder"
+                "write to another directory"
             )
         rows = pa.schema([each for each in schema if each.name not in settings.partition_by])
         wanted, _ = evolved(
@@ -117,7 +117,7 @@ class ParquetSink:
         assert self._schema is not None, "prepare comes first"
         settings = self._settings
         # Files of this batch stay: another run may be about to commit them.
-        self._remove_uncounted(batch.pipeline, batch.batch_id - 1)
+        self._remove_uncommitted(batch.pipeline, batch.batch_id - 1)
         return FileTask(
             settings.location,
             task_prefix(batch.pipeline, batch.batch_id),
@@ -128,7 +128,7 @@ class ParquetSink:
             storage_options=settings.storage_options,
         )
 
-    def _remove_uncounted(self, pipeline: str, batch_id: int) -> None:
+    def _remove_uncommitted(self, pipeline: str, batch_id: int) -> None:
         """Deletes files that failed attempts of a committed batch have left.
 
         A worker that Spark considered lost may still have written a file of the previous batch.
@@ -145,20 +145,22 @@ class ParquetSink:
         """Commits the batch once. If another writer was faster, rereads the table and retries."""
 
         def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | CommittedBatch:
-            before = _last_of(manifests, batch.pipeline)
+            before = _last_commit_of(manifests, batch.pipeline)
             if before is not None and before.batch_id >= batch.batch_id:
                 return before  # committed before a crash
             offsets = {**(before.offsets if before is not None else {}), **batch.ends}
             added = [each.path for each in written if each.rows]
             return Manifest(batch.pipeline, batch.batch_id, sequence, offsets, added)
 
-        done = self._write(swap)
-        self._remove_uncounted(batch.pipeline, batch.batch_id)
+        done = self._write_manifest(swap)
+        self._remove_uncommitted(batch.pipeline, batch.batch_id)
         if isinstance(done, Manifest):
             return CommittedBatch(done.batch_id, done.offsets, str(done.sequence))
         return done
 
-    def _write(self, make: Callable[[Sequence[Manifest], int], Manifest | R]) -> Manifest | R:
+    def _write_manifest(
+        self, make: Callable[[Sequence[Manifest], int], Manifest | R]
+    ) -> Manifest | R:
         """Writes the manifest that `make` returns for the current ones; it may return another
         result instead. Calls `make` again if another writer was faster."""
         for _ in range(WRITE_TRIES):
@@ -188,7 +190,7 @@ class ParquetSink:
         for folder, paths in folders.items():
             known = [(path, sizes[path]) for path in paths if path in sizes]
             for group in packed(known, self._settings.target_file_bytes):
-                if self._exchanged(group, self._join(folder, group)):
+                if self._replace_files(group, self._join_files(folder, group)):
                     size = sum(sizes[path] for path in group)
                     done = MaintenanceReport(
                         done.files_added + 1,
@@ -197,7 +199,7 @@ class ParquetSink:
                     )
         return done
 
-    def _exchanged(self, old: Sequence[str], new: str) -> bool:
+    def _replace_files(self, old: Sequence[str], new: str) -> bool:
         """Whether the new file has replaced the old ones, which are then deleted."""
 
         def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | None:
@@ -206,24 +208,24 @@ class ParquetSink:
             last = manifests[-1]
             return Manifest(last.pipeline, last.batch_id, sequence, last.offsets, [new], old)
 
-        if self._write(swap) is None:
-            self._delete([new])
+        if self._write_manifest(swap) is None:
+            self._delete_files([new])
             return False
-        self._delete(old)
+        self._delete_files(old)
         return True
 
     def _remove_replaced(self, manifests: Sequence[Manifest], there: Container[str]) -> None:
         """Deletes replaced files that a killed compaction has left."""
         counted = set(files_of(manifests))
         removed = {path for each in manifests for path in each.removed}
-        self._delete([path for path in removed - counted if path in there])
+        self._delete_files([path for path in removed - counted if path in there])
 
-    def _delete(self, paths: Iterable[str]) -> None:
+    def _delete_files(self, paths: Iterable[str]) -> None:
         for path in paths:
             with suppress(FileNotFoundError):
                 self._store.delete_file(f"{self._base}/{path}")
 
-    def _join(self, folder: str, paths: Sequence[str]) -> str:
+    def _join_files(self, folder: str, paths: Sequence[str]) -> str:
         name = f"{folder}/{JOINED}{uuid.uuid4().hex}.parquet".lstrip("/")
         files = [f"{self._base}/{path}" for path in paths]
         schema = pa.unify_schemas([pq.read_schema(path, filesystem=self._store) for path in files])
@@ -248,7 +250,7 @@ class ParquetSink:
             if self._relative(info) not in counted
             and leftovers.may_go(info.base_name, info.mtime.timestamp())
         ]
-        self._delete(self._relative(info) for info in gone)
+        self._delete_files(self._relative(info) for info in gone)
         return MaintenanceReport(
             files_removed=len(gone), bytes_removed=sum(info.size for info in gone)
         )
@@ -273,7 +275,7 @@ def _is_joined(path: str) -> bool:
     return path.rpartition("/")[2].startswith(JOINED)
 
 
-def _last_of(manifests: Sequence[Manifest], pipeline: str) -> CommittedBatch | None:
+def _last_commit_of(manifests: Sequence[Manifest], pipeline: str) -> CommittedBatch | None:
     for each in reversed(manifests):
         if each.pipeline == pipeline:
             return CommittedBatch(each.batch_id, each.offsets, str(each.sequence))

@@ -43,13 +43,13 @@ class PartitionLocks:
             if name:
                 raise failure_named(name, message) from None
             raise TriedAgain(
-                f"partition {partition} was begun by an attempt that is gone; the batch is run "
-                "again from its start"
+                f"an earlier attempt has written to partition {partition}; the batch runs again "
+                "from its start"
             ) from None
         except FileNotFoundError:
             raise SinkError(
-                f"{self.folder} is not there: the checkpoint directory must be one that Spark's "
-                "workers share with the driver, under the same path"
+                f"{self.folder} does not exist: Spark's workers and the driver must share the "
+                "checkpoint directory under the same path"
             ) from None
 
     def failed(self, partitions: set[int], error: ProducerFailed) -> None:

@@ -67,9 +67,9 @@ def folder(name: str, value: str | None) -> str:
     found = f"{quote(name, safe='')}={quote(value, safe='') if value else NULL_PARTITION}"
     if len(found) > MAX_FOLDER_CHARS:
         raise SinkError(
-            f"column {name} has a value that is too long for the name of a folder ({len(found)} "
-            f"characters, {MAX_FOLDER_CHARS} are possible): {value!r:.60}... Partition by "
-            f"something shorter"
+            f"column {name} has a value that is too long for the name of a directory "
+            f"({len(found)} characters, at most {MAX_FOLDER_CHARS} are allowed): "
+            f"{value!r:.60}... Partition by a shorter value"
         )
     return found
 

@@ -26,7 +26,8 @@ class Encoding:
         absent = [name for name in self.key if name not in schema.names]
         if absent:
             raise SinkError(
-                f"there is no column {', '.join(absent)} for the key among {_named(schema)}"
+                f"the rows have no column {', '.join(absent)} for the key, "
+                f"only {_column_names(schema)}"
             )
         if self.value == "raw":
             _check_raw(schema, VALUE, "value: raw needs it")
@@ -53,13 +54,13 @@ class Encoding:
 
 def _check_raw(schema: pa.Schema, name: str, why: str) -> None:
     if name not in schema.names:
-        raise SinkError(f"there is no column {name} among {_named(schema)}: {why}")
+        raise SinkError(f"the rows have no column {name}, only {_column_names(schema)}: {why}")
     kind = schema.field(name).type
     if not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
         raise SinkError(f"column {name} is {kind}, not string or binary: {why}")
 
 
-def _named(schema: pa.Schema) -> str:
+def _column_names(schema: pa.Schema) -> str:
     return ", ".join(schema.names)
 
 

@@ -19,8 +19,8 @@ def check_columns(rows: pa.Schema, names: Iterable[str], *, where: str, correct:
     for name in names:
         if name not in rows.names:
             raise SinkError(
-                f"{where}: there is no column {name} among the rows' "
-                f"({', '.join(rows.names)}); correct {correct}, or the transform"
+                f"{where}: the rows have no column {name}, only "
+                f"{', '.join(rows.names)}; correct {correct} or the transform"
             )
 
 
@@ -37,8 +37,8 @@ def evolved(
         at = table.get_field_index(field.name)
         if at < 0 and field.name.lower() in spelled:
             raise SinkError(
-                f"{where}: column {field.name} is {spelled[field.name.lower()]} in the table: to "
-                "most readers these are one name. Rename it in the transform"
+                f"{where}: column {field.name} is {spelled[field.name.lower()]} in the table: most "
+                "readers ignore case. Rename it in the transform"
             )
         if at < 0:
             added.append(field.with_nullable(True))

@@ -30,7 +30,7 @@ class TableGone(SinkError):
     """The table was deleted while the pipeline was running."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(f"{location}: the table is gone; start the pipeline anew")
+        super().__init__(f"{location}: the table does not exist any more; restart the pipeline")
 
 
 class Mode(StrEnum):

@@ -107,14 +107,16 @@ class PlaceTask:
             for rows in split.good(batches):
                 for at in range(0, rows.num_rows, STRIPE_ROWS):
                     part = rows.slice(at, STRIPE_ROWS)
-                    yield self._placed(split, part, task, number + at)
+                    yield self._place_rows(split, part, task, number + at)
                 number += rows.num_rows
         finally:
             split.close()
         lines = split.lines()
         yield _reports([task % partitions] * len(lines), task, lines)
 
-    def _placed(self, split: Split, rows: pa.RecordBatch, task: int, number: int) -> pa.RecordBatch:
+    def _place_rows(
+        self, split: Split, rows: pa.RecordBatch, task: int, number: int
+    ) -> pa.RecordBatch:
         encoding, count = self.delivery.encoding, self.delivery.partitions
         records = rows.column(rows.schema.get_field_index(RECORD))
         rows = rows.drop_columns([RECORD])
@@ -132,9 +134,9 @@ class PlaceTask:
             ],
             schema=PLACED,
         )
-        return self._without_large(split, placed, records)
+        return self._refuse_large_records(split, placed, records)
 
-    def _without_large(
+    def _refuse_large_records(
         self, split: Split, placed: pa.RecordBatch, records: pa.Array
     ) -> pa.RecordBatch:
         """Turns records that are too large for the topic into bad records."""
@@ -151,8 +153,8 @@ class PlaceTask:
             split.refuse(
                 records.slice(at, 1),
                 BadRecord.TOO_LARGE,
-                f"the record for {self.delivery.topic} has {sizes[at].as_py()} bytes, and the "
-                f"topic takes {self.delivery.max_record_bytes} (max.message.bytes)",
+                f"the record for {self.delivery.topic} has {sizes[at].as_py()} bytes, but the "
+                f"topic accepts {self.delivery.max_record_bytes} (max.message.bytes)",
                 self.delivery.on_error,
             )
         good = pa.array([at not in bad for at in range(placed.num_rows)])
@@ -177,7 +179,7 @@ class DeliverTask:
         with TaskProducer(self.delivery.settings, self.delivery.identity) as producer:
             try:
                 for rows in batches:
-                    for partition, records in delivering.take(rows):
+                    for partition, records in delivering.records_by_partition(rows):
                         producer.writer.write(partition, records)
                 producer.writer.flush()
             except ProducerFailed as error:
@@ -196,12 +198,14 @@ class _Delivering:
         self._attempts: dict[int, list[tuple[int, str]]] = {}
         self._lines: list[dict[str, object]] = []
 
-    def take(self, rows: pa.RecordBatch) -> Iterator[tuple[TopicPartition, list[Record]]]:
+    def records_by_partition(
+        self, rows: pa.RecordBatch
+    ) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Records by partition, in order. The first record of a partition locks the partition."""
         reports = rows.column("report")
         if reports.null_count < rows.num_rows:
             said = pc.is_valid(reports)
-            self._report(rows.filter(said))
+            self._add_reports(rows.filter(said))
             rows = rows.filter(pc.invert(said))
         now_ms = time.time_ns() // 1_000_000
         pieces: dict[int, list[Record]] = {}
@@ -216,7 +220,7 @@ class _Delivering:
             self._bytes[partition] += sum(map(size_of, records))
             yield TopicPartition(self._delivery.topic, partition), records
 
-    def _report(self, rows: pa.RecordBatch) -> None:
+    def _add_reports(self, rows: pa.RecordBatch) -> None:
         for partition, text in zip(
             rows.column("partition").to_pylist(), rows.column("report").to_pylist(), strict=True
         ):
@@ -249,13 +253,15 @@ def check_delivered(delivery: Delivery, written: Sequence[WrittenFile]) -> None:
     made_from = {each.stats for each in written}
     if written and (partitions != list(range(delivery.partitions)) or len(made_from) > 1):
         raise TriedAgain(
-            f"{delivery.topic}: tasks were run again while others had written already; the batch "
-            "is run again from its start"
+            f"{delivery.topic}: Spark repeated tasks after others had written; the batch "
+            "runs again from its start"
         )
     for attempts in made_from:
         tasks = [task for task, _ in json.loads(attempts)]
         if len(tasks) != len(set(tasks)):
-            raise TriedAgain(f"{delivery.topic}: a task's records came twice; the batch is redone")
+            raise TriedAgain(
+                f"{delivery.topic}: the records of a task arrived twice; the batch runs again"
+            )
 
 
 def _reports(

@@ -52,7 +52,7 @@ def settled(
             raise SinkError(
                 f"the topic's marker is at batch {marker.batch_id}, but batch {done.batch_id} was "
                 "committed: the cluster has lost data or was replaced. Restore it, or run "
-                "`headrace pipeline reset` to write everything anew"
+                "`headrace pipeline reset` to write everything again"
             )
         return marker
     unclear = known.unclear
@@ -79,7 +79,9 @@ class TopicJournal:
         except FileNotFoundError:
             return JournalEntry()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SinkError(f"{self._file} cannot be read: {error}. Restore it") from None
+            raise SinkError(
+                f"cannot read {self._file}: {error}. Restore it from a backup"
+            ) from None
 
     def intend(self, intent: WriteIntent) -> None:
         self._write(self.read()._replace(intended=intent))

@@ -66,7 +66,7 @@ class TopicSettings:
     encoding: Encoding = JSON
     on_error: str = "fail"
     """The action for records that are too large for the topic."""
-    aside: str | None = None
+    dead_letter_topic: str | None = None
     """The dead-letter topic, written in the same transaction."""
 
 
@@ -79,7 +79,7 @@ class TopicSink:
         self._producer: TransactionalProducer | None = None
         self._delivery: Delivery | None = None
         self._max_record_bytes: int | None = None
-        self._aside_partitions = 0
+        self._dead_letter_partitions = 0
 
     def close(self) -> None:
         """Aborts an open transaction, so that readers of the topic do not wait for its timeout."""
@@ -119,23 +119,25 @@ class TopicSink:
         From here on this run owns the topic: it fences every earlier run of the pipeline.
         """
         first = self._producer is None
-        producer = self._take(batch.pipeline)
+        producer = self._open_producer(batch.pipeline)
         if first:
             held = self.last_commit(batch.pipeline, list(batch.ends))
             if (held.batch_id if held is not None else -1) != batch.batch_id - 1:
                 # Not an error: only now is it known whether an earlier run's transaction committed.
-                raise CommitUncertain(f"batch {batch.batch_id} is planned anew")
+                raise CommitUncertain(f"batch {batch.batch_id} is planned again")
         settings, timeout_s = self._settings, self._settings.producer.delivery_timeout_s
         topic = settings.topic
         try:
             count = producer.call(lambda c: ensure_topic(c, topic, NO_CONFIGS, timeout_s))
-            limit = self._limit(producer)
-            aside = self._aside_starts(producer)
+            limit = self._max_batch_bytes(producer)
+            aside = self._dead_letter_ends(producer)
             identity = producer.begin(TopicPartition(topic, at) for at in range(count))
             starts = producer.call(lambda c: ends_of(c, topic, count, timeout_s)) | aside
         except ClientError as error:
             raise ProducerFailed(f"the topic {topic}: {error}") from error
-        self._journal.intend(WriteIntent(self._done(batch), identity.producer_id, starts))
+        self._journal.intend(
+            WriteIntent(self._committed_batch(batch), identity.producer_id, starts)
+        )
         batch_bytes = min(settings.producer.batch_bytes, limit * 9 // 10)
         self._delivery = Delivery(
             topic=topic,
@@ -151,30 +153,33 @@ class TopicSink:
         )
         return self._delivery
 
-    def set_aside(self, records: Iterable[tuple[int, Record]]) -> None:
+    def write_dead_letters(self, records: Iterable[tuple[int, Record]]) -> None:
         """Adds dead letters to the transaction. Each record comes with a number that selects its
         partition."""
-        producer, topic = self._producer, self._settings.aside
+        producer, topic = self._producer, self._settings.dead_letter_topic
         assert producer is not None, "a transaction was begun"
         assert topic is not None, "the spec names a topic for dead letters"
         for number, record in records:
-            producer.produce(topic, number % self._aside_partitions, [record])
+            producer.produce(topic, number % self._dead_letter_partitions, [record])
 
-    def _aside_starts(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+    def _dead_letter_ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
         """The end offsets of the dead-letter topic: a batch may consist of dead letters only."""
-        topic, timeout_s = self._settings.aside, self._settings.producer.delivery_timeout_s
+        topic, timeout_s = (
+            self._settings.dead_letter_topic,
+            self._settings.producer.delivery_timeout_s,
+        )
         if topic is None:
             return {}
-        if not self._aside_partitions:
-            self._aside_partitions = producer.call(
+        if not self._dead_letter_partitions:
+            self._dead_letter_partitions = producer.call(
                 lambda client: ensure_topic(client, topic, DEAD_LETTER_CONFIGS, timeout_s)
             )
-        count = self._aside_partitions
+        count = self._dead_letter_partitions
         return producer.call(lambda client: ends_of(client, topic, count, timeout_s))
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         """Adds the marker to the tasks' records and commits the transaction, once."""
-        producer = self._take(batch.pipeline)
+        producer = self._open_producer(batch.pipeline)
         held = self.last_commit(batch.pipeline, list(batch.ends))
         if held is not None and held.batch_id >= batch.batch_id:
             return held
@@ -193,7 +198,7 @@ class TopicSink:
         except BaseException:
             self.close()
             raise
-        done = self._done(batch)
+        done = self._committed_batch(batch)
         self._journal.record(done)
         shutil.rmtree(self._settings.checkpoint / CLAIMS, ignore_errors=True)
         return done
@@ -211,12 +216,12 @@ class TopicSink:
         """The partition that holds the marker of a batch that was not read from partitions."""
         return TopicPartition(self._settings.topic, 0)
 
-    def _done(self, batch: BatchInfo) -> CommittedBatch:
+    def _committed_batch(self, batch: BatchInfo) -> CommittedBatch:
         return CommittedBatch(
             batch.batch_id, batch.ends, f"{self._settings.topic}@{batch.batch_id}"
         )
 
-    def _take(self, pipeline: str) -> TransactionalProducer:
+    def _open_producer(self, pipeline: str) -> TransactionalProducer:
         if self._producer is None:
             producer = TransactionalProducer(self._settings.producer, sink_group(pipeline))
             try:
@@ -234,13 +239,13 @@ class TopicSink:
             lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
         )
 
-    def _limit(self, producer: TransactionalProducer) -> int:
+    def _max_batch_bytes(self, producer: TransactionalProducer) -> int:
         """The largest batch that the topic accepts, if this user may read its configuration."""
         if self._max_record_bytes is None:
-            self._max_record_bytes = producer.call(self._ask_limit)
+            self._max_record_bytes = producer.call(self._read_max_message_bytes)
         return self._max_record_bytes
 
-    async def _ask_limit(self, client: ClusterClient) -> int:
+    async def _read_max_message_bytes(self, client: ClusterClient) -> int:
         topic = Resource(ResourceKind.TOPIC, self._settings.topic)
         timeout_s = self._settings.producer.delivery_timeout_s
         found = await describe_configs(

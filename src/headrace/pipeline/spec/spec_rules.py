@@ -1,7 +1,7 @@
 """The rules of a spec that involve several of its sections. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.pipeline.spec.flow import DeadLetter, Expectation, FlowSpec, OnError, SqlStep, Step
@@ -22,6 +22,33 @@ class Problem(NamedTuple):
     path: Path
     message: str
     fix: str = ""
+    depends_on: tuple[Path, ...] = ()
+    """Other values that lead to this error."""
+
+    def follows_from(self, invalid: Collection[Path]) -> bool:
+        """Whether an invalid value causes this error, so that it is not an error of its own."""
+        return any(
+            is_within(self.path, each) or any(overlap(each, other) for other in self.depends_on)
+            for each in invalid
+        )
+
+
+def is_within(path: Path, section: Path) -> bool:
+    """Whether the path is that of the section, or of a value in it."""
+    return path[: len(section)] == section
+
+
+def overlap(path: Path, other: Path) -> bool:
+    """Whether one of the paths is within the other."""
+    return is_within(path, other) or is_within(other, path)
+
+
+_COLUMN_KEYS: Final = ("format", "schema", "registry", "message", "type", "column")
+
+
+def column_paths(flow: Path) -> tuple[Path, ...]:
+    """The values of a spec that decide which columns the source of a flow has."""
+    return tuple((*flow, "source", side, key) for side in ("value", "key") for key in _COLUMN_KEYS)
 
 
 class _FlowSections(NamedTuple):
@@ -37,7 +64,7 @@ class _FlowSections(NamedTuple):
 
 
 def problems_of(spec: "PipelineSpec") -> list[Problem]:
-    found = [*_check_sections(spec), *_check_folders(spec)]
+    found = [*_check_sections(spec), *_check_directories(spec)]
     for flow in _flows(spec):
         for check in _FLOW_CHECKS:
             found.extend(check(flow))
@@ -72,11 +99,13 @@ def _check_sections(spec: "PipelineSpec") -> Iterator[Problem]:
         return
     for name in ("source", "sink"):
         if getattr(spec, name) is None:
-            yield Problem((name,), f"{name} is missing", f"add {name}: or flows:")
+            yield Problem(
+                (name,), f"{name} is missing", f"add {name}: or flows:", depends_on=(("flows",),)
+            )
 
 
-def _check_folders(spec: "PipelineSpec") -> Iterator[Problem]:
-    """A table's folder must belong to one table only: vacuum deletes files it does not know."""
+def _check_directories(spec: "PipelineSpec") -> Iterator[Problem]:
+    """A table's directory belongs to one table only: vacuum deletes files it does not know."""
     formats: dict[str, str] = {}
     for flow in _flows(spec):
         sink = flow.sink
@@ -85,13 +114,17 @@ def _check_folders(spec: "PipelineSpec") -> Iterator[Problem]:
         at, table = (*flow.at, "sink", "table"), sink.table.rstrip("/")
         if f"{spec.checkpoint}/".startswith(f"{table}/"):
             yield Problem(
-                ("checkpoint",), "is in the folder of a table", "use a separate directory"
+                ("checkpoint",),
+                "is in the directory of a table",
+                "use a separate directory",
+                depends_on=(at,),
             )
         if formats.setdefault(table, sink.format) != sink.format:
             yield Problem(
                 at,
-                f"another flow writes a table of format {formats[table]} to this folder",
-                "use another folder",
+                f"another flow writes a table of format {formats[table]} to this directory",
+                "use another directory",
+                depends_on=((*flow.at, "sink", "format"),),
             )
 
 
@@ -114,7 +147,12 @@ def _check_source(flow: _FlowSections) -> Iterator[Problem]:
         return
     if bool(source.topics) == (source.pattern is not None):
         message = "both topics and pattern are set" if source.topics else "topics is missing"
-        yield Problem(at, message, "set topics: [name] or pattern: name.*")
+        yield Problem(
+            at,
+            message,
+            "set topics: [name] or pattern: name.*",
+            depends_on=tuple((*at, key) for key in ("topics", "pattern", "files", "delta")),
+        )
     if source.pattern is not None:
         try:
             re.compile(source.pattern)
@@ -128,7 +166,9 @@ def _check_source(flow: _FlowSections) -> Iterator[Problem]:
         for topic in source.start.offsets:
             if topic not in source.topics:
                 yield Problem(
-                    (*at, "start", "offsets", topic), f"{topic} is not one of the source's topics"
+                    (*at, "start", "offsets", topic),
+                    f"{topic} is not one of the source's topics",
+                    depends_on=((*at, "topics"),),
                 )
 
 
@@ -143,9 +183,15 @@ def _check_formats(flow: _FlowSections) -> Iterator[Problem]:
                 at,
                 f"{given.format} needs a schema",
                 "add schema: file or registry: http://host:8081",
+                depends_on=((*at, "schema"), (*at, "registry")),
             )
         if isinstance(given, Csv) and given.schema_ is None:
-            yield Problem(at, "csv needs a schema", "add e.g. schema: id BIGINT, name STRING")
+            yield Problem(
+                at,
+                "csv needs a schema",
+                "add e.g. schema: id BIGINT, name STRING",
+                depends_on=((*at, "schema"),),
+            )
 
 
 def _check_steps(flow: _FlowSections) -> Iterator[Problem]:
@@ -229,12 +275,13 @@ def _check_dead_letter(flow: _FlowSections) -> Iterator[Problem]:
     if flow.dead_letter is not None:
         return
     fix = "add dead_letter: {topic: name}"
+    sections: tuple[Path, ...] = (("dead_letter",), (*flow.at, "dead_letter"))
     if flow.on_error == "dead_letter":
-        yield Problem((*flow.at, "on_error"), "there is no dead-letter topic", fix)
+        yield Problem((*flow.at, "on_error"), "there is no dead-letter topic", fix, sections)
     for i, rule in enumerate(flow.expect):
         if rule.on_fail == "dead_letter":
             at = (*flow.at, "expect", i, "on_fail")
-            yield Problem(at, "there is no dead-letter topic", fix)
+            yield Problem(at, "there is no dead-letter topic", fix, sections)
 
 
 def _check_sink(flow: _FlowSections) -> Iterator[Problem]:
@@ -244,14 +291,18 @@ def _check_sink(flow: _FlowSections) -> Iterator[Problem]:
     if sink.mode == "merge" and isinstance(sink, Parquet):
         yield Problem(
             (*at, "mode"),
-            "a folder of Parquet files can only be appended to",
+            "a directory of Parquet files can only be appended to",
             "use format: delta or iceberg, or mode: append",
+            depends_on=((*at, "format"),),
         )
     elif sink.mode == "merge" and not sink.key:
-        yield Problem((*at, "mode"), "merge needs a key", "add key: [column, ...]")
+        yield Problem((*at, "mode"), "merge needs a key", "add key: [column, ...]", ((*at, "key"),))
     if sink.mode == "append" and sink.key:
         yield Problem(
-            (*at, "key"), "mode: append does not use a key", "use mode: merge, or remove key"
+            (*at, "key"),
+            "mode: append does not use a key",
+            "use mode: merge, or remove key",
+            depends_on=((*at, "mode"),),
         )
     for name in ("key", "partition_by"):
         columns = getattr(sink, name)

@@ -15,6 +15,7 @@ from headrace.pipeline.spec import (
     TopicSource,
     json_schema,
 )
+from headrace.pipeline.spec.spec_rules import Problem
 
 GOOD = """\
 version: 1
@@ -72,6 +73,85 @@ def test_all_errors_are_reported_at_once_with_line_and_column() -> None:
     assert found["sink.mode"][3] == "use one of: append, merge"
 
 
+EVERY_LAYER = """\
+pipeline: orders
+kafka: {sasl.password: hunter2, ssl.key.password: hunter3}
+source:
+  topics: [orders]
+  max_records_per_batch: many
+  value: {format: json, schema: "id BIGINT, day DATE"}
+  retries: 3
+transform:
+  - {sql: "DELETE FROM source"}
+expect:
+  - {name: few, sql: "count(*) < 5"}
+sink:
+  format: delta
+  table: ${LAKE}/orders
+  mode: merge
+trigger: [10s
+checkpoint: state
+"""
+
+
+def test_the_errors_of_all_layers_are_reported_in_one_run_sorted_by_line() -> None:
+    with pytest.raises(SpecErrors) as caught:
+        parse_spec(EVERY_LAYER, environment={})
+    assert [(each.line, each.dotted) for each in caught.value.errors] == [
+        (2, "kafka.sasl.password"),  # in plain text
+        (2, "kafka.ssl.key.password"),
+        (5, "source.max_records_per_batch"),  # the wrong type
+        (7, "source.retries"),  # an unknown key
+        (9, "transform[0].sql"),  # not a SELECT
+        (11, "expect[0].sql"),  # combines rows
+        (14, "sink.table"),  # a variable that is not set
+        (15, "sink.mode"),  # merge without a key
+        (17, ""),  # a bracket that is not closed
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ([("  key: [id]", "  ky: [id]")], "sink.ky"),  # not: merge needs a key
+        ([("mode: merge", "mode: upsert")], "sink.mode"),  # not: append does not use a key
+        ([("  table:", "  tabel:")], "sink.tabel"),  # not: table is missing
+        ([("{topic:", "{tpic:")], "dead_letter.tpic"),  # not: there is no dead-letter topic
+        ([("dead_letter: {topic: orders.dlq}", "dead_letter: 5")], "dead_letter"),
+        ([("topics: [orders]", "topics: 5")], "source.topics"),  # not: topics is missing
+        ([("  topics:", "  topcs:")], "source.topcs"),
+        ([("sink:", "snik:")], "snik"),  # not: sink is missing
+        ([("schema:", "shema:")], "source.value.shema"),
+        ([("format: delta", "format: detla")], "sink.format"),
+        ([("trigger: 10s", "trigger: ${EVERY}")], "trigger"),  # not: is not a duration
+        ([("pipeline: orders_to_lake", "pipeline: [")], ""),  # not: pipeline is missing
+        ([("earliest", "{offsets: {x: {0: 5}}}"), ("[orders]", "5")], "source.topics"),
+    ],
+)
+def test_an_error_that_another_error_causes_is_not_reported(
+    changes: list[tuple[str, str]], path: str
+) -> None:
+    text = GOOD
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    assert list(errors_of(text)) == [path]
+
+
+def test_a_missing_sink_does_not_hide_the_mistakes_of_steps() -> None:
+    found: list[PipelineSpec] = []
+
+    def check(spec: PipelineSpec) -> list[Problem]:
+        found.append(spec)
+        return [Problem(("transform", 0, "sql"), "fails"), Problem(("sink", "key"), "follows")]
+
+    text = "pipeline: p\nsource: {topics: [a]}\ntransform:\n  - sql: SELECT 1 FROM source\n"
+    with pytest.raises(SpecErrors) as caught:
+        parse_spec(text, more=check)
+    assert [each.dotted for each in caught.value.errors] == ["sink", "transform[0].sql"]
+    assert len(found[0].resolved()) == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "path", "line", "fix"),
     [
@@ -110,7 +190,7 @@ def test_the_fix_of_a_misspelled_name_is_the_correct_name(
         ("format: delta", "format: parquet", "sink.mode", "can only be appended to"),
         ("lake/orders", "'  '", "sink.table", "is not a path"),
         ("lake/orders", r'"a\0b"', "sink.table", "is not a path"),
-        ("checkpoints/orders", "lake/orders/c", "checkpoint", "is in the folder of a table"),
+        ("checkpoints/orders", "lake/orders/c", "checkpoint", "is in the directory of a table"),
         ("earliest", "{offsets: {orders: {0: -1}}}", "source.start.offsets.orders[0]", "greater"),
         ("[day]", "[amount]", "sink.partition_by[0]", "a column of type double cannot be"),
         ("day DATE", "day DECIMAL(9,2)", "sink.partition_by[0]", "deltalake corrupts negative"),

@@ -131,9 +131,9 @@ def test_two_runners_of_one_pipeline_cannot_both_commit_a_batch(tmp_path: Path) 
     one.prepare(SCHEMA)
     other.prepare(SCHEMA)
     of = batch(0, 0, 1)
-    stale = other._existing()
+    stale = other._open_existing()
     one.commit(of, write(one, of, rows(1)))
-    other._existing = lambda: stale  # type: ignore[method-assign]
+    other._open_existing = lambda: stale  # type: ignore[method-assign]
     with suppress(SinkError):
         other.commit(of, write(other, of, rows(1)))
     assert ids(tmp_path / "t") == [1]

@@ -178,7 +178,9 @@ def between(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: Callable[[], objec
         return
     acted: list[object] = []
     where, name = (
-        (iceberg_maintenance, "_swap") if lake.name == "iceberg" else (manifests.Manifests, "write")
+        (iceberg_maintenance, "_swap_files")
+        if lake.name == "iceberg"
+        else (manifests.Manifests, "write")
     )
     usual = getattr(where, name)
 
@@ -212,7 +214,7 @@ def test_a_batch_committed_by_two_runs_is_written_once(
         usual(self, *args)
 
     def other_table() -> object:
-        return iceberg_maintenance.without_retries(other._existing())  # type: ignore[attr-defined]
+        return iceberg_maintenance.without_retries(other._open_existing())  # type: ignore[attr-defined]
 
     sink.commit(batch(BATCHES), mine)
     other.commit(batch(BATCHES), theirs)
@@ -346,7 +348,7 @@ def test_replaced_files_are_removed_even_after_a_crash(
     lake = Lake("parquet", tmp_path)
     sink = filled(lake)
     with monkeypatch.context() as patched:
-        patched.setattr(ParquetSink, "_delete", lambda self, paths: None)
+        patched.setattr(ParquetSink, "_delete_files", lambda self, paths: None)
         sink.compact()
     assert len(lake.data()) == BATCHES + 1
     lake.sink().compact()

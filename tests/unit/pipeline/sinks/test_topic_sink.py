@@ -194,7 +194,7 @@ def test_a_partition_is_written_by_one_attempt_only(tmp_path: Path) -> None:
     claims = PartitionLocks.fresh(tmp_path, "0-0")
     claims.take(0)
     claims.take(1)
-    with pytest.raises(TriedAgain, match="begun by an attempt"):
+    with pytest.raises(TriedAgain, match="an earlier attempt has written"):
         claims.take(0)
     claims.failed({1}, ProducerFenced("somebody else writes"))
     with pytest.raises(ProducerFenced, match="somebody else writes"):
