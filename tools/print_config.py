@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from headrace.cluster.configs.catalog import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from headrace.cluster.configs.definition import ConfigDef, UpdateMode
+from headrace.cluster.configs.config_def import ConfigDef, UpdateMode
 
 INTRODUCTION = """\
 # Configuration

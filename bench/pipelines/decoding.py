@@ -16,7 +16,7 @@ CHUNK_BYTES = 16 << 20
 
 def chunk(size: int) -> tuple[bytes, int]:
     """Consecutive batches of records of that size, and the number of records."""
-    from headrace.records.batch import stamp
+    from headrace.records.batch_header import stamp
     from headrace.records.record import Record, build_batch
 
     value = bytes(index % 251 for index in range(size))

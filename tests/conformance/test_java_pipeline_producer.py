@@ -14,7 +14,7 @@ from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.dead_letters.replay import Replay, Request
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TransactionalProducer
-from headrace.pipeline.producer.outcome import ends_of, was_committed
+from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
 from headrace.pipeline.sinks.table_sink import BatchInfo
 from headrace.pipeline.sinks.topic_sink import TopicSettings, TopicSink
 from headrace.records.record import Record

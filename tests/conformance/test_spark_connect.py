@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.batch.plan_scope import crosses_rows
+from headrace.pipeline.batch.stateful_plan import crosses_rows
 from headrace.pipeline.spec.select import read_select
 from support.pipelines.every_sink import EverySink
 from support.pipelines.row_scopes import ACROSS_ROWS, ROW_BY_ROW

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.clock import SystemClock
-from headrace.records.batch import check_batch, headers
+from headrace.records.batch_header import check_batch, headers
 from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch, iter_records

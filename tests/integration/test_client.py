@@ -28,7 +28,7 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from headrace.records.batch import check_batch, headers
+from headrace.records.batch_header import check_batch, headers
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch, iter_records
 

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headrace.broker.coordinators.coordinator import Coordinator
+from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
 from headrace.coordinator.common.shard import Shard
 from support.brokers.members import DEADLINE_S, Members, run, until
 
@@ -94,7 +94,7 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
         consumer.close()
 
 
-def host(members: Members, find: Callable[[int], Coordinator[Shard]], key: str) -> int:
+def host(members: Members, find: Callable[[int], CoordinatorRuntime[Shard]], key: str) -> int:
     """The coordinator of the key, as returned by any broker."""
     return find(next(iter(members.brokers))).leader_of(key)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerRegistered,
     ClusterNamed,
     ConfigChanged,
@@ -21,8 +21,7 @@ from headrace.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
-from headrace.cluster.resources import topic_resource
-from headrace.cluster.store import (
+from headrace.cluster.metadata_store import (
     ClusterStore,
     ConnectionSuspended,
     Elected,
@@ -30,6 +29,7 @@ from headrace.cluster.store import (
     RegistrationRefused,
     StoreError,
 )
+from headrace.cluster.resources import topic_resource
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.zookeeper_server import ZooKeeperServer
 from support.brokers.cluster_stores import (

@@ -19,7 +19,7 @@ from headrace.protocol.messages.delete_topics import (
 )
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
-from headrace.storage.cleaning.job import CleaningFailed, CleaningJob, encode_report
+from headrace.storage.cleaning.cleaner_messages import CleaningFailed, CleaningJob, encode_report
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.files.filesystem import RealFileSystem
 from headrace.storage.log.log import Log

@@ -10,8 +10,8 @@ from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.dead_letters.headers import facts_of, own_headers
 from headrace.pipeline.producer import ProducerFailed, ProducerFenced, ProducerSettings
-from headrace.pipeline.sinks.batch_marker import BadMarker
 from headrace.pipeline.sinks.table_sink import BatchInfo
+from headrace.pipeline.sinks.topic_batch_marker import BadMarker
 from headrace.records.codec import Codec
 from headrace.testing import Broker
 from headrace.testing.consumer import ReceivedRecord

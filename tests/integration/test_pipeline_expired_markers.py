@@ -11,7 +11,7 @@ from headrace.client.topics import delete_records
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
-from headrace.pipeline.producer.outcome import was_committed
+from headrace.pipeline.producer.transaction_outcome import was_committed
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_journal import TopicJournal
 from headrace.pipeline.sinks.topic_sink import TopicSettings, TopicSink

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from headrace.testing.simulation.nemesis import FaultProfile
-from headrace.testing.simulation.planted import planted
+from headrace.testing.simulation.planted_bugs import planted
 from headrace.testing.simulation.scenario import Outcome, run
 from headrace.testing.simulation.seeds import run_limited
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.clock import SystemClock
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.records.record import Record, build_batch
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.files.filesystem import RealFileSystem

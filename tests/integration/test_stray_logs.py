@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.runtime.errors import StartupError
-from headrace.cluster.snapshot import records_of
+from headrace.cluster.image_records import records_of
 from headrace.cluster.stores.embedded import EmbeddedCluster
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.protocol.errors import ErrorCode
@@ -15,7 +15,7 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from headrace.storage.directories.log_directory import CLEAN_SHUTDOWN
-from headrace.storage.directories.metadata_version import METADATA_VERSION
+from headrace.storage.directories.metadata_version_file import METADATA_VERSION
 from support.brokers.members import Members, run, until
 from support.brokers.orders_topic import create, produce, values
 

@@ -41,7 +41,7 @@ from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from headrace.records.batch import read_header
+from headrace.records.batch_header import read_header
 from headrace.records.codec import Codec
 from headrace.records.record import Record
 from headrace.testing import Broker, VirtualClock

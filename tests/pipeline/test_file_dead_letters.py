@@ -14,7 +14,7 @@ from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.dead_letters.headers import Facts, facts_of, own_headers
 from headrace.pipeline.inflow.inflow_loop import InflowLoop
-from headrace.pipeline.inflow.input import open_input
+from headrace.pipeline.inflow.inputs import open_input
 from headrace.pipeline.producer import TransactionalProducer
 from headrace.pipeline.runner.events import Event, EventKind
 from headrace.pipeline.runner.flow_factory import open_sink

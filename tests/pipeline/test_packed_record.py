@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.pipeline.core.columns import ERROR, ERROR_TYPE, RECORD, RECORD_TYPE
-from headrace.pipeline.core.packed_record import (
+from headrace.pipeline.core.packed_columns import (
     packed_error,
     packed_record,
     unpacked_errors,

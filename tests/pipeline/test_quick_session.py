@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.pipeline.application.spec_loader import parse_spec
-from headrace.pipeline.batch.read_task import read_and_parse
+from headrace.pipeline.batch.json_read_task import read_and_parse
 from headrace.pipeline.runner import flow_loop
 from headrace.pipeline.runner.events import EventKind
 from headrace.pipeline.source.byte_limit import ByteLimit

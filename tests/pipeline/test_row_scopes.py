@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.pipeline.application.spec_loader import parse_spec
-from headrace.pipeline.batch.plan_scope import reason_in
+from headrace.pipeline.batch.stateful_plan import reason_in
 from headrace.pipeline.batch.transform import CrossRowStep, run_step
 from headrace.pipeline.spec import PythonStep, SqlStep
 from headrace.pipeline.spec.flow import Flow
-from headrace.pipeline.spec.row_scope import NotReadable, parse_query, row_scope
+from headrace.pipeline.spec.stateful_sql import NotReadable, parse_query, row_scope
 from support.pipelines.row_scopes import ACROSS_ROWS, ROW_BY_ROW
 
 if TYPE_CHECKING:

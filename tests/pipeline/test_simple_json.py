@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.pipeline.application.spec_loader import parse_spec
-from headrace.pipeline.batch.read_task import simple_form
+from headrace.pipeline.batch.json_read_task import simple_form
 from headrace.pipeline.core.columns import ERROR
 from headrace.pipeline.formats import parse, prepare
 from headrace.pipeline.formats.schema import StructOf

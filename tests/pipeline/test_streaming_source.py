@@ -14,7 +14,7 @@ from headrace.pipeline.source.datasource import StreamReader, Task
 from headrace.pipeline.source.options import read_options
 from headrace.pipeline.spark.session import check_java
 from headrace.pipeline.spark.socket_directory import socket_home
-from headrace.pipeline.spark.spark_launch import JAVAS_THAT_FORK, RENAMING
+from headrace.pipeline.spark.startup_settings import JAVAS_THAT_FORK, RENAMING
 from support.pipelines.delta_pipeline import Record, Send
 from support.wire.topics import MakeTopic
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.cluster.configs.catalog import BY_RESOURCE
-from headrace.cluster.configs.definition import InvalidConfig
+from headrace.cluster.configs.config_def import InvalidConfig
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore

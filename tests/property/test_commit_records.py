@@ -11,7 +11,7 @@ from headrace.coordinator.group.records.offsets import (
     OffsetCommitValue,
 )
 from headrace.protocol.types import ZERO_UUID
-from headrace.records.plain_batch import plain_record
+from headrace.records.small_batch_builder import plain_record
 
 BY_SCHEMA = RecordFormat(OFFSET_TYPES)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from headrace.records.codec import Codec
+from headrace.storage.cleaning.cleaner_messages import CleanedGroup
 from headrace.storage.cleaning.cleaning_pass import clean
-from headrace.storage.cleaning.job import CleanedGroup
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.log.log import Log

@@ -5,13 +5,13 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.records.batch import HEADER_SIZE, BatchHeader, read_header
+from headrace.records.batch_header import HEADER_SIZE, BatchHeader, read_header
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.storage.cleaning.batch_filter import (
     empty_batch,
     rebuild_batch,
 )
-from headrace.storage.cleaning.record_scan import MAX_PLAIN_KEY_BYTES, map_keys, select_records
+from headrace.storage.cleaning.record_selection import MAX_PLAIN_KEY_BYTES, map_keys, select_records
 from headrace.storage.cleaning.segment_reader import Uncleanable
 
 BASE_MS = 1_700_000_000_000

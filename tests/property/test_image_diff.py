@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerRegistered,
     ClusterNamed,
     ConfigChanged,

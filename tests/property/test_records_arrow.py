@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.records.arrow.columns import RecordArrays
 from headrace.records.arrow.decoder import Aborted, DamagedBatch, decode_batches
-from headrace.records.batch import HEADER_SIZE, TimestampType, crc_of
+from headrace.records.batch_header import HEADER_SIZE, TimestampType, crc_of
 from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch, iter_records

@@ -7,7 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.records.batch import check_batch, headers, read_header
+from headrace.records.batch_header import check_batch, headers, read_header
 from headrace.records.codec import Codec, decompress
 from headrace.records.errors import CorruptBatch, RecordError
 from headrace.records.record import Record, build_batch, iter_records

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.records.batch import HEADER_SIZE
+from headrace.records.batch_header import HEADER_SIZE
 from headrace.records.codec import Codec
 from headrace.records.errors import RecordError
 from headrace.records.record import Record, build_batch, iter_records

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from headrace.records.batch import check_batch, headers
+from headrace.records.batch_header import check_batch, headers
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.storage.directories.log_manager import LogManager

@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.records.batch import HEADER_SIZE, crc_of
+from headrace.records.batch_header import HEADER_SIZE, crc_of
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
-from headrace.storage.state.append_validation import AppendRules, plain_batch, validate
+from headrace.storage.log.append_validation import AppendRules, plain_batch, validate
 from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.producers import BatchOrigin
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.records.batch import check_batch, headers
+from headrace.records.batch_header import check_batch, headers
 from headrace.records.control import end_txn_marker
 from headrace.records.errors import RecordError
 from headrace.records.record import Record, build_batch

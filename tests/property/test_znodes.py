@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.cluster.image import ImageError, MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerLeaving,
     BrokerRegistered,
@@ -26,8 +26,8 @@ from headrace.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
+from headrace.cluster.metadata_store import Elected
 from headrace.cluster.resources import ConfigResource, ResourceType, topic_resource
-from headrace.cluster.store import Elected
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.write_packing import pack_steps
 from headrace.cluster.stores.znode_writer import ZnodeWriter

@@ -15,7 +15,7 @@ import asyncio, sys, tempfile
 from headrace.cli.broker.options import parse_up
 from headrace.cli.broker.up import settings_of
 from headrace.broker.node import Broker
-from headrace.runtime import collect_rarely, keep_freed_memory, loop_factory
+from headrace.process_tuning import collect_rarely, keep_freed_memory, loop_factory
 from pathlib import Path
 
 async def main(data):

@@ -32,7 +32,7 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import DiskFull
 from headrace.storage.log.log import Log

@@ -21,7 +21,7 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from headrace.records.batch import read_header
+from headrace.records.batch_header import read_header
 from headrace.records.codec import Codec
 from support.waiting import wait_for
 from support.wire.batches import (

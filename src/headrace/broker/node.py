@@ -22,8 +22,8 @@ from headrace.broker.maintenance.task_scheduler import TaskScheduler
 from headrace.broker.membership.cluster_role import ClusterRole
 from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.membership.standalone import Standalone
+from headrace.broker.network.broker_limits import BrokerLimits
 from headrace.broker.network.dispatch import Dispatcher, Handle
-from headrace.broker.network.limits import Limits
 from headrace.broker.network.server import Server, advertised_endpoints, host_and_port
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.partitions.log_configs import LogConfigs
@@ -35,9 +35,9 @@ from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.broker.runtime.timers import Timers
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
-from headrace.cluster.records import MetadataRecord
+from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.store import StoreError
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
@@ -49,8 +49,8 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
-    from headrace.broker.coordinators.coordinator import Coordinator
-    from headrace.broker.coordinators.coordinators import Coordinators
+    from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
+    from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
@@ -84,7 +84,7 @@ class Broker:
         self.environment = environment or Environment()
         self.clock = self.environment.clock
         self.random = self.environment.random
-        self.limits = Limits.from_config(self._effective_config(MetadataImage()))
+        self.limits = BrokerLimits.from_config(self._effective_config(MetadataImage()))
         self.node_id = settings.node_id
         self.stopping = False
         self._serving = False
@@ -105,7 +105,7 @@ class Broker:
         self.member: ClusterMember | None = None  # the role in a cluster of several brokers
         self._logs: LogManager | None = None
         # Parts that are imported and built at their first use: a broker starts without them.
-        self._coordinators: Coordinators | None = None
+        self._coordinators: CoordinatorRegistry | None = None
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
@@ -179,24 +179,24 @@ class Broker:
     # --- coordinators ---------------------------------------------------------------------------
 
     @property
-    def coordinators(self) -> "Coordinators":
+    def coordinators(self) -> "CoordinatorRegistry":
         """Built by the first request, or by the first internal topic."""
         if self._coordinators is None:
-            from headrace.broker.coordinators.coordinators import Coordinators
+            from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
 
-            self._coordinators = Coordinators(self)
+            self._coordinators = CoordinatorRegistry(self)
         return self._coordinators
 
     @property
-    def groups(self) -> "Coordinator[GroupShard]":
+    def groups(self) -> "CoordinatorRuntime[GroupShard]":
         return self.coordinators.groups
 
     @property
-    def transactions(self) -> "Coordinator[TransactionShard]":
+    def transactions(self) -> "CoordinatorRuntime[TransactionShard]":
         return self.coordinators.transactions
 
     @property
-    def share_state(self) -> "Coordinator[ShareStateShard]":
+    def share_state(self) -> "CoordinatorRuntime[ShareStateShard]":
         return self.coordinators.share_state
 
     @property
@@ -362,7 +362,7 @@ class Broker:
 
     def _apply_limits(self, image: MetadataImage) -> None:
         """Settings that may change while the broker runs."""
-        self.limits = Limits.from_config(self._effective_config(image))
+        self.limits = BrokerLimits.from_config(self._effective_config(image))
         self.server.apply_limits(self.limits.server)
 
     def _count_full_logs(self, directory: str | None) -> int:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import typer
 
 from headrace.cli.assignments import parse_assignments
-from headrace.cli.execution import OldYes
+from headrace.cli.confirmation import OldYes
 from headrace.cli.exits import ExitCode, explain
 from headrace.cli.options import Form, Overrides, Profile, Servers, Timeout
 from headrace.cli.output import Format, Output, remark

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from headrace.cli.execution import EXECUTION_PANEL
+from headrace.cli.confirmation import EXECUTION_PANEL
 from headrace.cli.help_examples import EXAMPLES
 from headrace.cli.options import CONNECTION_PANEL
 

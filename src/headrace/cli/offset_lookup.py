@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.cli.output import remark
-from headrace.cli.positions import (
+from headrace.cli.position_parser import (
     AtOffset,
     FromBeginning,
     FromEnd,

@@ -17,7 +17,7 @@ from headrace.cluster.configs.catalog import (
     TOPIC,
     broker_definition,
 )
-from headrace.cluster.configs.definition import ConfigDef, ConfigType, ConfigValue, UpdateMode
+from headrace.cluster.configs.config_def import ConfigDef, ConfigType, ConfigValue, UpdateMode
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,

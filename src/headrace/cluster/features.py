@@ -7,7 +7,7 @@ the second transaction protocol only if `transaction.version` is finalized at 2.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from headrace.cluster.records import FeatureSet
+from headrace.cluster.metadata_records import FeatureSet
 
 METADATA_VERSION: Final = "metadata.version"
 

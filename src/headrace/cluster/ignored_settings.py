@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from headrace.cluster.configs.definition import ConfigDef
+from headrace.cluster.configs.config_def import ConfigDef
 
 _NO_QUORUM: Final = "there is no KRaft quorum here"
 _REASONS: Final = (

@@ -7,7 +7,7 @@ after a long absence. The cost depends on the difference; identical objects are 
 from collections.abc import Iterator
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerRegistered,
     BrokerUnregistered,
     ClusterNamed,

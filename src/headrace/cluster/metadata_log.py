@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from headrace.cluster.record_format import encode
-from headrace.cluster.records import MetadataRecord
+from headrace.cluster.metadata_record_format import encode
+from headrace.cluster.metadata_records import MetadataRecord
 
 MAX_RECORDS: Final = 50_000
 """A broker that is further behind gets a snapshot, which is smaller than that many changes."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
-from headrace.cluster.configs.definition import ConfigDef, ConfigValue, InvalidConfig
+from headrace.cluster.configs.config_def import ConfigDef, ConfigValue, InvalidConfig
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.ignored_settings import ignored_listeners, ignored_plugin, ignored_setting
 from headrace.cluster.listeners import (

@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
-from headrace.cluster.records import ConfigChanged, MetadataRecord
-from headrace.cluster.store import (
+from headrace.cluster.metadata_records import ConfigChanged, MetadataRecord
+from headrace.cluster.metadata_store import (
     AnotherCluster,
     ClusterStore,
     ConnectionSuspended,
@@ -31,15 +31,15 @@ from headrace.controller.broker_fencing import (
     reconcile_brokers,
 )
 from headrace.controller.decisions import Decisions
-from headrace.controller.epoch_bump import raised_epochs
-from headrace.controller.errors import NotController
-from headrace.controller.leader_election import (
+from headrace.controller.election_triggers import (
     Disks,
     Rules,
     initialize_partitions,
     rebalance_preferred_leaders,
     update_eligible_leaders,
 )
+from headrace.controller.epoch_bump import raised_epochs
+from headrace.controller.errors import NotController
 from headrace.controller.metadata_polls import FollowedMetadata, MetadataPolls
 from headrace.controller.result import ControllerResult
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
     MetadataRecord,
     PartitionChanged,
 )
 from headrace.cluster.topology import BrokerRegistration, Topic
-from headrace.controller.leader_election import (
+from headrace.controller.election_triggers import (
     Disks,
     Rules,
     TopicRules,
@@ -24,7 +24,7 @@ from headrace.controller.leader_election import (
     live_ids,
 )
 from headrace.controller.partition_change import ElectionContext, PartitionChange
-from headrace.controller.record_steps import RecordSteps
+from headrace.controller.staged_records import StagedRecords
 
 
 class Arrival(NamedTuple):
@@ -43,7 +43,7 @@ def reconcile_brokers(
     image: MetadataImage, rules: Rules, registered: Mapping[int, Arrival]
 ) -> tuple[MetadataRecord, ...]:
     """Fences brokers that are gone, registers those that came, and elects leaders."""
-    steps = RecordSteps(image)
+    steps = StagedRecords(image)
     known = {id_: broker for id_, broker in image.brokers.items() if not broker.fenced}
     gone = [
         id_ for id_, broker in known.items() if _is_other_incarnation(broker, registered.get(id_))
@@ -75,7 +75,7 @@ def fence_broker(image: MetadataImage, rules: Rules, broker_id: int) -> tuple[Me
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return ()
-    steps = RecordSteps(image)
+    steps = StagedRecords(image)
     steps.add(BrokerFenced(broker_id))
     steps.add(*elect_new_leaders(steps.image, rules))
     return tuple(steps.records)

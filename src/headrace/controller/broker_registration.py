@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
     BrokerUnregistered,
@@ -14,9 +14,9 @@ from headrace.cluster.records import (
 )
 from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint
 from headrace.controller.broker_fencing import elect_new_leaders
-from headrace.controller.leader_election import Rules
-from headrace.controller.record_steps import RecordSteps
+from headrace.controller.election_triggers import Rules
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
+from headrace.controller.staged_records import StagedRecords
 from headrace.protocol.errors import ErrorCode
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
@@ -121,7 +121,7 @@ def unregister_broker(
             ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running. Stop it first."
         )
         return ControllerResult((), [error])
-    steps = RecordSteps(image)
+    steps = StagedRecords(image)
     steps.add(BrokerUnregistered(broker_id))
     steps.add(*elect_new_leaders(steps.image, rules))
     return ControllerResult(tuple(steps.records), [NO_ERROR])

@@ -10,10 +10,10 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from headrace.cluster.configs.catalog import BY_RESOURCE, broker_definition
-from headrace.cluster.configs.definition import ConfigDef, ConfigType
+from headrace.cluster.configs.config_def import ConfigDef, ConfigType
 from headrace.cluster.effective_config import EffectiveConfig, EffectiveEntry
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import ConfigChanged, MetadataRecord
+from headrace.cluster.metadata_records import ConfigChanged, MetadataRecord
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,

@@ -12,7 +12,7 @@ from headrace.cluster.configs.catalog import (
     base_name,
     broker_definition,
 )
-from headrace.cluster.configs.definition import ConfigDef, InvalidConfig, UpdateMode
+from headrace.cluster.configs.config_def import ConfigDef, InvalidConfig, UpdateMode
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.topic_names import name_problem
 from headrace.controller.result import Refused

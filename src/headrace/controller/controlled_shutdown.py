@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import BrokerLeaving, MetadataRecord, PartitionChanged
+from headrace.cluster.metadata_records import BrokerLeaving, MetadataRecord, PartitionChanged
 from headrace.cluster.topology import NO_LEADER
 from headrace.controller.broker_registration import check_broker_epoch
-from headrace.controller.leader_election import Rules, election_context
+from headrace.controller.election_triggers import Rules, election_context
 from headrace.controller.partition_change import PartitionChange
-from headrace.controller.record_steps import RecordSteps
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
+from headrace.controller.staged_records import StagedRecords
 
 
 class LeavingStep(NamedTuple):
@@ -28,7 +28,7 @@ def begin_controlled_shutdown(
     if error.code:
         return ControllerResult((), [LeavingStep(error=error)])
     assert broker is not None
-    steps = RecordSteps(image)
+    steps = StagedRecords(image)
     if not broker.leaving:
         steps.add(BrokerLeaving(broker_id))
     remaining: list[tuple[str, int]] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
+from headrace.cluster.metadata_records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topology import ZERO_UUID, Endpoint
 from headrace.controller import broker_registration, feature_changes, topic_changes
 from headrace.controller.broker_registration import ProducerIdBlock, RegistrationResult
@@ -35,7 +35,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
 
 if TYPE_CHECKING:
-    from headrace.controller.leader_election import Rules
+    from headrace.controller.election_triggers import Rules
 
 
 class Decisions:
@@ -137,7 +137,7 @@ class Decisions:
     @property
     def rules(self) -> "Rules":
         """The topic settings that affect leader election, as of the current image."""
-        from headrace.controller.topic_rules import rules_of  # not needed while starting
+        from headrace.controller.election_settings import rules_of  # not needed while starting
 
         cached = self._rules
         if cached is None or cached[0] is not self.image.configs:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import PartitionChanged
+from headrace.cluster.metadata_records import PartitionChanged
 
 JUMP: Final = 1_000_000
 """More leader changes than a partition has between backup and restore; 1/2000 of all epochs."""

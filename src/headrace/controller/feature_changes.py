@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from headrace.cluster.features import FEATURES_BY_NAME, METADATA_VERSION
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import FeatureSet, MetadataRecord
+from headrace.cluster.metadata_records import FeatureSet, MetadataRecord
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from headrace.cluster.image import MetadataImage
+from headrace.cluster.image_records import records_of
 from headrace.cluster.metadata_log import MetadataLog
-from headrace.cluster.record_format import encode
-from headrace.cluster.records import MetadataRecord
-from headrace.cluster.snapshot import records_of
-from headrace.cluster.store import Elected
+from headrace.cluster.metadata_record_format import encode
+from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.metadata_store import Elected
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.cluster_metadata import (
     ClusterMetadataRequest,

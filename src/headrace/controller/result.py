@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from headrace.cluster.records import MetadataRecord
+from headrace.cluster.metadata_records import MetadataRecord
 from headrace.protocol.errors import ErrorCode
 
 ResultT = TypeVar("ResultT")

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     ConfigChanged,
     MetadataRecord,
     PartitionsAdded,

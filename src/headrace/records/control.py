@@ -8,7 +8,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from headrace.records.batch import NO_LEADER_EPOCH
+from headrace.records.batch_header import NO_LEADER_EPOCH
 from headrace.records.errors import MalformedRecord
 from headrace.records.record import Record, build_batch
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from headrace.records.batch import BatchHeader, TimestampType
+from headrace.records.batch_header import BatchHeader, TimestampType
 from headrace.records.buffer import Buffer
 from headrace.records.errors import InvalidBatch, MalformedRecord
 from headrace.records.record import check_timestamp, open_batch

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType, read_header
+from headrace.records.batch_header import NO_TIMESTAMP, BatchHeader, TimestampType, read_header
 from headrace.records.buffer import Buffer
 from headrace.records.record_outline import Outline, iter_outlines
 

@@ -9,7 +9,7 @@ passes the log's end.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headrace.records.batch import whole_size
+from headrace.records.batch_header import whole_size
 from headrace.records.buffer import Buffer
 from headrace.replication.replica import Replica
 from headrace.storage.log.log import AppendResult, Log

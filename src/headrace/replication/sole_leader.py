@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import (
+from headrace.records.batch_header import (
     HEADER_SIZE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from headrace.records.batch import BatchHeader, headers
+from headrace.records.batch_header import BatchHeader, headers
 from headrace.records.buffer import Buffer
 from headrace.share.record_state import Acquired
 

@@ -23,7 +23,7 @@ from headrace.broker.node import Broker as Node
 from headrace.broker.runtime.environment import Environment
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
-from headrace.runtime import loop_factory
+from headrace.process_tuning import loop_factory
 from headrace.storage.errors import LogDirFailed
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.setting_values import SettingValue, setting_texts

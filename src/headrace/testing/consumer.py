@@ -24,7 +24,7 @@ from headrace.protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.records.control import ControlType, read_control
 from headrace.records.record import Headers, iter_records
 

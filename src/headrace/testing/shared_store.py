@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import MetadataRecord
-from headrace.cluster.store import ConnectionSuspended, Elected, Registration
+from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.metadata_store import ConnectionSuspended, Elected, Registration
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from headrace.cluster.store import StoreError
+from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.stores.zookeeper_client import (
     ConnectionSuspended,
     Create,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from kazoo.client import KazooClient
 
 from headrace.clock import SystemClock
-from headrace.cluster.store import ClusterStore
+from headrace.cluster.metadata_store import ClusterStore
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.kazoo_client import KazooZooKeeper
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore

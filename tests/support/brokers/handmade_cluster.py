@@ -15,7 +15,7 @@ from headrace.client.connection import Address, ClientConnection, connect
 from headrace.client.errors import ConnectionFailed
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerRegistered,
     ClusterNamed,
     ConfigChanged,

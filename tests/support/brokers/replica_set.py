@@ -11,7 +11,7 @@ from headrace.clock import SystemClock
 from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.controller.partition_change import ElectionContext, PartitionChange
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.replication.follower import Follower
 from headrace.replication.leader import IsrProposal, Leader

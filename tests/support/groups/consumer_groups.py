@@ -4,7 +4,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.cluster.image import MetadataImage, Partition
-from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreated, TopicDeleted
+from headrace.cluster.metadata_records import (
+    MetadataRecord,
+    PartitionsAdded,
+    TopicCreated,
+    TopicDeleted,
+)
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.member import ConsumerMember

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import TopicCreated, TopicDeleted
+from headrace.cluster.metadata_records import TopicCreated, TopicDeleted
 from headrace.cluster.topology import Partition
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.coordinator.group.group_config import GroupConfig

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from headrace.pipeline.batch.batch_job import BatchResult, result_of
 from headrace.pipeline.core.columns import DELETED, ERROR, RECORD
-from headrace.pipeline.sinks.bad_records import ERROR_ARROW
+from headrace.pipeline.sinks.bad_record_split import ERROR_ARROW
 from headrace.pipeline.sinks.topic_delivery import DeliverTask, Delivery, PlaceTask
 
 RECORD_ARROW = pa.struct(

@@ -11,7 +11,7 @@ from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.runner.events import Event, EventKind
 from headrace.pipeline.runner.flow_context import FlowContext, open_parts
 from headrace.pipeline.runner.flow_loop import FlowFailed, FlowLoop
-from headrace.pipeline.runner.source_log import SourceLog
+from headrace.pipeline.runner.source_topics import SourceTopics
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sources import TopicSource
 
@@ -59,9 +59,9 @@ class Pipeline:
         )
 
     @property
-    def log(self) -> SourceLog:
+    def log(self) -> SourceTopics:
         assert isinstance(self.flow.source, TopicSource)
-        return SourceLog(self.flow.source, self._kafka)
+        return SourceTopics(self.flow.source, self._kafka)
 
     def rows(self) -> list[Row]:
         found: list[Row] = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.records.batch import BatchHeader, check_batch, headers
+from headrace.records.batch_header import BatchHeader, check_batch, headers
 from headrace.records.record import Record, iter_records
-from headrace.storage.cleaning.cleaning_pass import clean
-from headrace.storage.cleaning.job import (
+from headrace.storage.cleaning.cleaner_messages import (
     CleanedGroup,
     CleanedLog,
     CleaningJob,
     decode_report,
     encode_report,
 )
+from headrace.storage.cleaning.cleaning_pass import clean
 from headrace.storage.log.log import Log
 from headrace.storage.log.log_compaction import (
     CleaningLimits,

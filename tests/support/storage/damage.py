@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.records.batch import HEADER_SIZE, crc_of, headers
+from headrace.records.batch_header import HEADER_SIZE, crc_of, headers
 
 Damage = Callable[[bytearray], None]
 """Changes one batch and keeps its length."""

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from headrace.records.batch import check_batch, headers
+from headrace.records.batch_header import check_batch, headers
 from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch, iter_records

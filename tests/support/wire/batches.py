@@ -22,7 +22,7 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from headrace.records.batch import HEADER_SIZE, crc_of
+from headrace.records.batch_header import HEADER_SIZE, crc_of
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch, iter_records
 from support.wire.connection import Wire

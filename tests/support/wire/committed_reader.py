@@ -1,6 +1,6 @@
 """Reads a partition with read_committed over the raw wire, like a consumer."""
 
-from headrace.records.batch import read_header
+from headrace.records.batch_header import read_header
 from headrace.records.control import ControlType, read_control
 from support.wire.batches import fetch, fetch_request, records_of, whole_batches
 from support.wire.connection import Wire

@@ -44,7 +44,7 @@ from headrace.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.records.record import iter_records
 from support.waiting import wait_for
 from support.wire.batches import MAX_DECOMPRESSED_BYTES

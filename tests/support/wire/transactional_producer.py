@@ -40,7 +40,7 @@ from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from headrace.records.batch import read_header
+from headrace.records.batch_header import read_header
 from support.waiting import wait_for
 from support.wire.batches import batch, fetch, fetch_request, produce, records_of, whole_batches
 from support.wire.connection import Wire

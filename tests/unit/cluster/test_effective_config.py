@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from headrace.cluster.configs.catalog import BROKER, TOPIC
-from headrace.cluster.configs.definition import ConfigType
+from headrace.cluster.configs.config_def import ConfigType
 from headrace.cluster.effective_config import (
     EffectiveConfig,
     EffectiveEntry,
@@ -11,7 +11,7 @@ from headrace.cluster.effective_config import (
     SynonymEntry,
 )
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import ConfigChanged
+from headrace.cluster.metadata_records import ConfigChanged
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cluster.image import ImageError, MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
     BrokerUnregistered,

@@ -1,8 +1,8 @@
 """The metadata log returns the changes since a version, or None if it does not reach back to it."""
 
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
-from headrace.cluster.record_format import decode
-from headrace.cluster.records import BrokerFenced, MetadataRecord
+from headrace.cluster.metadata_record_format import decode
+from headrace.cluster.metadata_records import BrokerFenced, MetadataRecord
 
 
 def change(before: int, after: int, *ids: int) -> MetadataChange:

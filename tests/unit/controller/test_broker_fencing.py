@@ -1,7 +1,7 @@
 """Brokers join, leave and return."""
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
     MetadataRecord,
@@ -12,7 +12,7 @@ from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 from headrace.controller.broker_fencing import Arrival, fence_broker, reconcile_brokers
 from headrace.controller.broker_registration import unregister_broker
 from headrace.controller.controlled_shutdown import begin_controlled_shutdown
-from headrace.controller.leader_election import TopicRules
+from headrace.controller.election_triggers import TopicRules
 from headrace.protocol.errors import ErrorCode
 
 TOPIC_ID = bytes(15) + b"\1"

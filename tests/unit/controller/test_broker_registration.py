@@ -4,7 +4,7 @@ from random import Random
 
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import ProducerIdsReserved
+from headrace.cluster.metadata_records import ProducerIdsReserved
 from headrace.cluster.topology import Endpoint
 from headrace.controller.decisions import Decisions
 from headrace.controller.topic_changes import NewTopic

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cluster.records import BrokerFenced, ConfigChanged, TopicCreated
+from headrace.cluster.metadata_records import BrokerFenced, ConfigChanged, TopicCreated
 from headrace.cluster.resources import topic_resource
 from headrace.controller.topic_changes import (
     MAX_PARTITIONS_PER_REQUEST,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.records.batch import check_batch, read_header
+from headrace.records.batch_header import check_batch, read_header
 from headrace.records.control import (
     ControlRecord,
     ControlType,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.records.batch import HEADER_SIZE, TimestampType, check_batch, read_header
+from headrace.records.batch_header import HEADER_SIZE, TimestampType, check_batch, read_header
 from headrace.records.codec import Codec
 from headrace.records.errors import (
     CorruptBatch,

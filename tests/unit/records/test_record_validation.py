@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.records.batch import TimestampType, read_header, stamp_log_append_time
+from headrace.records.batch_header import TimestampType, read_header, stamp_log_append_time
 from headrace.records.codec import Codec
 from headrace.records.errors import DecompressedTooLarge
 from headrace.records.record import Record, build_batch

@@ -22,7 +22,7 @@ from headrace.coordinator.common.result import Deferred
 from headrace.coordinator.group.offsets.fast_commit import prepare_commits
 
 if TYPE_CHECKING:
-    from headrace.broker.coordinators.coordinator import Coordinator
+    from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.coordinator.group.group_shard import GroupShard
 
 # Bounds the size of a batch and the time that a shard takes at once.
@@ -37,7 +37,7 @@ class CommitBatcher:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        groups: "Coordinator[GroupShard]",
+        groups: "CoordinatorRuntime[GroupShard]",
         image: Callable[[], MetadataImage],
     ) -> None:
         self._loop = loop

@@ -18,7 +18,7 @@ from headrace.protocol.messages.offset_commit import OffsetCommitRequest, Offset
 
 if TYPE_CHECKING:
     from headrace.broker.coordinators.commit_batcher import CommitBatcher
-    from headrace.broker.coordinators.coordinators import Coordinators
+    from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.metadata.standalone_metadata import MetadataView
 
 _CORRELATION_ID: Final = slice(4, 8)  # of a request, and of a response including its size
@@ -33,7 +33,7 @@ class CommitFastPathHost(Protocol):
     def metadata(self) -> MetadataView: ...
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> CoordinatorRegistry: ...
 
 
 class CommitFastPath(FastCommit):

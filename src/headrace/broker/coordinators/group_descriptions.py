@@ -10,7 +10,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from headrace.broker.coordinators.coordinator import Coordinator
+    from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.coordinator.group.group_shard import GroupShard
 
 
@@ -32,7 +32,7 @@ R = TypeVar("R", bound=Refusable)
 
 
 def describe_each(
-    coordinator: Coordinator[GroupShard],
+    coordinator: CoordinatorRuntime[GroupShard],
     group_ids: Iterable[str],
     describe: Callable[[GroupShard, str, int], R],
     refused: Callable[[], R],

@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.coordinator.common.shard import Shard
-from headrace.records.batch import BatchHeader, check_batch, headers
+from headrace.records.batch_header import BatchHeader, check_batch, headers
 from headrace.records.control import ControlType, read_control
 from headrace.records.record import iter_records
 from headrace.replication.sole_leader import SoleLeader

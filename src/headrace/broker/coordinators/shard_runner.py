@@ -27,10 +27,10 @@ from headrace.coordinator.common.result import (
 )
 from headrace.coordinator.common.shard import Shard
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.records.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.codec import Codec
-from headrace.records.plain_batch import plain_records, seal_plain_batch
 from headrace.records.record import recompress
+from headrace.records.small_batch_builder import plain_records, seal_plain_batch
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 from headrace.storage.state.producers import BatchOrigin

@@ -29,7 +29,7 @@ from headrace.coordinator.group.share.state_topics import Partitions
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
 
 if TYPE_CHECKING:
-    from headrace.broker.coordinators.coordinator import Coordinator
+    from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.metadata.standalone_metadata import Metadata
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard, StateSummary
@@ -52,10 +52,10 @@ class ShareGroupStatesHost(ShareStateHost, Protocol):
     metadata: Metadata
 
     @property
-    def groups(self) -> Coordinator[GroupShard]: ...
+    def groups(self) -> CoordinatorRuntime[GroupShard]: ...
 
     @property
-    def share_state(self) -> Coordinator[ShareStateShard]: ...
+    def share_state(self) -> CoordinatorRuntime[ShareStateShard]: ...
 
     @property
     def shares(self) -> LoadedSharePartitions: ...

@@ -23,7 +23,7 @@ from headrace.protocol.messages.fetch import (
     FetchEpochEndOffset,
     FetchPartitionData,
 )
-from headrace.records.batch import LOG_OVERHEAD
+from headrace.records.batch_header import LOG_OVERHEAD
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.sole_leader import SoleLeader

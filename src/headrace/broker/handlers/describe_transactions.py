@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.transaction.transaction_directory import describe
+from headrace.coordinator.transaction.transaction_listing import describe
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
-from headrace.controller.leader_election import ElectionResult, elect_leaders
+from headrace.controller.election_triggers import ElectionResult, elect_leaders
 from headrace.controller.partition_change import Election
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.elect_leaders import (

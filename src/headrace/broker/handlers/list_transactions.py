@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.transaction.transaction_directory import TransactionFilter
+from headrace.coordinator.transaction.transaction_listing import TransactionFilter
 from headrace.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

@@ -16,8 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from headrace.storage.cleaning.cleaner_messages import (
+    CleanerReport,
+    CleaningFailed,
+    CleaningJob,
+    encode_report,
+)
 from headrace.storage.cleaning.cleaning_pass import clean
-from headrace.storage.cleaning.job import CleanerReport, CleaningFailed, CleaningJob, encode_report
 from headrace.storage.cleaning.segment_reader import DamagedSource, Uncleanable
 from headrace.storage.files.filesystem import FileSystem, RealFileSystem
 

@@ -22,8 +22,7 @@ from headrace.clock import Clock
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.settings import BrokerSettings
 from headrace.replication.replica import Replica
-from headrace.storage.cleaning.cleaning_plan import Cleanable
-from headrace.storage.cleaning.job import (
+from headrace.storage.cleaning.cleaner_messages import (
     BYTES_PER_KEY,
     CleanedGroup,
     CleanedLog,
@@ -31,6 +30,7 @@ from headrace.storage.cleaning.job import (
     CleaningJob,
     decode_report,
 )
+from headrace.storage.cleaning.cleaning_plan import Cleanable
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.files.log_dir_state import LogDirState

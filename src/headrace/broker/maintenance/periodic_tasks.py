@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from headrace.broker.maintenance.log_cleaner import LogCleaner
 from headrace.broker.maintenance.task_scheduler import PeriodicTask
 from headrace.broker.metadata.standalone_metadata import MetadataView
-from headrace.broker.network.limits import Limits
+from headrace.broker.network.broker_limits import BrokerLimits
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.partitions.partition_table import PartitionTable
@@ -46,7 +46,7 @@ class PeriodicTasksHost(Protocol):
     partitions: PartitionTable
     flusher: Flusher
     cleaner: LogCleaner
-    limits: Limits
+    limits: BrokerLimits
 
     @property
     def logs(self) -> LogManager: ...

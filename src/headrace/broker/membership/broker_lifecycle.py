@@ -19,8 +19,8 @@ from headrace.client.connection import Address
 from headrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnknownBroker
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
-from headrace.cluster.record_format import decode
-from headrace.cluster.store import (
+from headrace.cluster.metadata_record_format import decode
+from headrace.cluster.metadata_store import (
     AnotherCluster,
     ClusterStore,
     ConnectionSuspended,

@@ -22,11 +22,11 @@ from headrace.broker.network.dispatch import RequestHost, handler_of
 from headrace.broker.partitions.stray_partitions import update_stray_partitions
 from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.store import ClusterStore, Elected, StoreError
+from headrace.cluster.metadata_store import ClusterStore, Elected, StoreError
 from headrace.cluster.topology import BrokerRegistration as RegisteredBroker
 from headrace.controller.active_controller import ActiveController
 from headrace.controller.decisions import Decisions
-from headrace.controller.leader_election import live_ids
+from headrace.controller.election_triggers import live_ids
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from headrace.broker.metadata.standalone_metadata import Metadata
 from headrace.cluster.image import Endpoint, MetadataImage
-from headrace.cluster.records import MetadataRecord
+from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.settings import BrokerSettings
 from headrace.storage.directories.log_manager import LogManager
 

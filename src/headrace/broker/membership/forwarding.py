@@ -13,7 +13,7 @@ from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
-from headrace.cluster.store import TooLarge
+from headrace.cluster.metadata_store import TooLarge
 from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.errors import NotController
 from headrace.controller.result import ApiError

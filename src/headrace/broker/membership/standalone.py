@@ -8,7 +8,7 @@ from headrace.broker.partitions.import_kafka_logs import imported_topics
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
-from headrace.cluster.store import MetadataStore
+from headrace.cluster.metadata_store import MetadataStore
 from headrace.cluster.stores.sqlite import IN_MEMORY
 from headrace.controller.decisions import Decisions
 

@@ -14,7 +14,7 @@ from headrace.broker.metadata.standalone_metadata import Publish
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
-from headrace.cluster.records import MetadataRecord
+from headrace.cluster.metadata_records import MetadataRecord
 from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.config_changes import ConfigControl
 from headrace.controller.decisions import Decisions

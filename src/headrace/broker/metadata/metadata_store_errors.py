@@ -8,7 +8,7 @@ import logging
 from collections.abc import Coroutine
 
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply
-from headrace.cluster.store import StoreError
+from headrace.cluster.metadata_store import StoreError
 from headrace.protocol.api import ApiSpec
 from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode

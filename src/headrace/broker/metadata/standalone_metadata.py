@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 
 from headrace.broker.runtime.offload import Offload
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import MetadataRecord
-from headrace.cluster.store import MetadataStore, StoreError
+from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.metadata_store import MetadataStore, StoreError
 from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.config_changes import ConfigControl
 from headrace.controller.decisions import Decisions

@@ -7,7 +7,7 @@ stray log and stays untouched.
 from collections import defaultdict
 from collections.abc import Iterable
 
-from headrace.cluster.records import TopicCreated
+from headrace.cluster.metadata_records import TopicCreated
 from headrace.cluster.topology import CLUSTER_METADATA_TOPIC, Partition
 from headrace.storage.directories.log_manager import NO_TOPIC_ID
 from headrace.storage.log.log import Log

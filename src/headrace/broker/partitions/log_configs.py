@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.cluster.configs.definition import ConfigValue
+from headrace.cluster.configs.config_def import ConfigValue
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.resources import topic_resource

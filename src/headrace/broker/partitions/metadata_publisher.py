@@ -13,7 +13,7 @@ from headrace.broker.partitions.partition_table import HostedTopic, PartitionTab
 from headrace.broker.partitions.replica_roles import ReplicaRoles, Role
 from headrace.broker.partitions.stray_partitions import make_stray
 from headrace.cluster.image import MetadataImage, Partition, Topic
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     ConfigChanged,
     LeaderRestarted,
     MetadataRecord,

@@ -21,13 +21,13 @@ from headrace.protocol.messages.produce import (
     PartitionProduceResponse,
     TopicProduceData,
 )
-from headrace.records.batch import HEADER_SIZE
+from headrace.records.batch_header import HEADER_SIZE
 from headrace.records.record_validation import Rules
 from headrace.replication.sequence_gaps import NEVER
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
+from headrace.storage.log.append_validation import NeedsRecordValidation
 from headrace.storage.log.log import AppendResult
-from headrace.storage.state.append_validation import NeedsRecordValidation
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 # Reading an attribute of an enum class costs ten times as much as reading a global, and these are

@@ -3,7 +3,7 @@
 import struct
 
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import (
+from headrace.records.batch_header import (
     CODEC_MASK,
     LOG_OVERHEAD,
     MAGIC,

@@ -13,8 +13,8 @@ from headrace.clock import Clock
 from headrace.records.errors import RecordError
 from headrace.records.record_validation import Inspection, Rules, inspect_in_slices
 from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.log.append_validation import storage_error
 from headrace.storage.log.log import AppendResult
-from headrace.storage.state.append_validation import storage_error
 
 
 async def append_after_validation(

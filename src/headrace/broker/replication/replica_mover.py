@@ -21,7 +21,7 @@ from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.runtime.offload import Offload
 from headrace.clock import Clock
 from headrace.cluster.effective_config import EffectiveConfig
-from headrace.records.batch import whole_size
+from headrace.records.batch_header import whole_size
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.replication.throttle import ReplicationRate

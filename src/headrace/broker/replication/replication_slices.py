@@ -7,7 +7,7 @@ a hundred batches. A batch of one small record takes as long as many kilobytes o
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from headrace.records.batch import LOG_OVERHEAD
+from headrace.records.batch_header import LOG_OVERHEAD
 from headrace.records.buffer import Buffer
 
 SLICE_COST: Final = 1024 * 1024

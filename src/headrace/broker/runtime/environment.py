@@ -12,8 +12,8 @@ from typing import NamedTuple
 from headrace.broker.runtime.offload import Offload, ThreadOffload
 from headrace.broker.runtime.worker import Worker
 from headrace.clock import Clock, SystemClock
+from headrace.cluster.metadata_store import ClusterStore, MetadataStore, StoreError
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.store import ClusterStore, MetadataStore, StoreError
 from headrace.storage.files.filesystem import FileSystem, RealFileSystem
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from headrace.broker.share.dlq_partition import DlqPartition
 from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
-from headrace.share.dead_letter import RecordOrigin, source_offset
+from headrace.share.dead_letter_format import RecordOrigin, source_offset
 from headrace.share.fetched_batches import whole_batches
 
 STEP_OFFSETS: Final = 1024

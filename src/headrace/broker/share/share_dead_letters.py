@@ -26,7 +26,7 @@ from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
-from headrace.share.dead_letter import Original, RecordOrigin, first_batch, topic_problem
+from headrace.share.dead_letter_format import Original, RecordOrigin, first_batch, topic_problem
 from headrace.share.fetched_batches import whole_batches
 from headrace.share.record_state import RejectedRecord
 from headrace.storage.errors import StorageError

@@ -27,14 +27,14 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.coordinator.transaction.transaction import V2, Partition
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
+from headrace.records.batch_header import HEADER_SIZE, TRANSACTIONAL_FLAG
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 from headrace.storage.state.producers import NO_OFFSET
 
 if TYPE_CHECKING:
     from headrace.broker.membership.peers import Peers
-    from headrace.broker.network.limits import Limits
+    from headrace.broker.network.broker_limits import BrokerLimits
     from headrace.broker.partitions.partition_table import PartitionTable
     from headrace.coordinator.common.result import CoordinatorResult
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
@@ -75,7 +75,7 @@ class TxnVerificationHost(Protocol):
     """What verification needs of its broker."""
 
     loop: asyncio.AbstractEventLoop
-    limits: Limits
+    limits: BrokerLimits
     partitions: PartitionTable
 
     @property

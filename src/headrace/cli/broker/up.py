@@ -20,8 +20,8 @@ from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
 from headrace.cli.broker.sd_notify import notify_systemd
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
-from headrace.logs import configure
-from headrace.runtime import collect_rarely, keep_freed_memory, loop_factory
+from headrace.log_formatters import configure
+from headrace.process_tuning import collect_rarely, keep_freed_memory, loop_factory
 
 FAILED = 1
 WRONG_SETTINGS = 2

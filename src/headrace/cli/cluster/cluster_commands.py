@@ -9,7 +9,7 @@ import typer
 from headrace.cli.cluster import reassign, up
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence, usage
 from headrace.cli.options import OnlyPartitions, OptionalTopicNames
 from headrace.cli.output import Fields, Table, code_of, counted, remark

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import completion
+from headrace.cli.cluster.reassign_execution import PlanView, ReassignJob
 from headrace.cli.cluster.reassign_plan import (
     PlannedMove,
     balanced,
@@ -17,11 +18,10 @@ from headrace.cli.cluster.reassign_plan import (
     parse_rate,
     replicas_of,
 )
-from headrace.cli.cluster.reassign_progress import PlanView, ReassignJob
 from headrace.cli.cluster.reassignment_file import Plan, read_plan, write_plan
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, sentence, usage
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session, find_topics

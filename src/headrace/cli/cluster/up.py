@@ -34,7 +34,7 @@ from headrace.cli.cluster.local_cluster import (
 )
 from headrace.cli.cluster.process_reaper import lives
 from headrace.cli.cluster.status import Overview, take_overview
-from headrace.cli.execution import Execute, OldYes, is_approved
+from headrace.cli.confirmation import Execute, OldYes, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
 from headrace.cli.output import Format, Output, Table, remark
 from headrace.client.client import ClusterClient

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
 from headrace.cli.group.group_removal import Filter, delete_named, only_one

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from headrace.cli.execution import is_approved
+from headrace.cli.confirmation import is_approved
 from headrace.cli.exits import ExitCode, missing, usage
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.cli.execution import is_approved
+from headrace.cli.confirmation import is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, sentence, usage
 from headrace.cli.offset_lookup import bounds_of, resolve
 from headrace.cli.output import Table, code_of, counted, remark
-from headrace.cli.positions import AtOffset, Start, parse_start
+from headrace.cli.position_parser import AtOffset, Start, parse_start
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import ExitCode
 from headrace.cli.group.group_commands import no_group, show_groups
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics

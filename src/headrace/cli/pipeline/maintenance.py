@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import ExitCode, usage
 from headrace.cli.offset_lookup import resolve, warn_of_clamping
 from headrace.cli.output import Table, counted, remark
-from headrace.cli.pipeline.flows import (
+from headrace.cli.pipeline.flow_selection import (
     FlowName,
     Master,
     SpecFile,
@@ -26,7 +26,7 @@ from headrace.cli.pipeline.flows import (
     running,
 )
 from headrace.cli.pipeline.run import run_flows
-from headrace.cli.positions import (
+from headrace.cli.position_parser import (
     AtOffset,
     FromBeginning,
     FromEnd,
@@ -40,7 +40,7 @@ from headrace.client.results import TopicPartition
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
-    from headrace.pipeline.inflow.input import ResetTarget
+    from headrace.pipeline.inflow.inputs import ResetTarget
     from headrace.pipeline.runner.flow_context import FlowContext
     from headrace.pipeline.spec.flow import Flow
     from headrace.pipeline.spec.pipeline import PipelineSpec
@@ -117,7 +117,7 @@ def _reset_inflow(session: Session, spec: "PipelineSpec", flow: "Flow", place: S
 
 
 def _target(place: Start) -> "ResetTarget":
-    from headrace.pipeline.inflow.input import ResetTarget
+    from headrace.pipeline.inflow.inputs import ResetTarget
 
     match place:
         case FromBeginning():

@@ -6,10 +6,10 @@ an extra, and they are slow to load.
 
 import typer
 
-from headrace.cli.pipeline import maintenance, run, spec, status
+from headrace.cli.pipeline import maintenance, run, spec_commands, status
 
 app = typer.Typer(
     help="Write topics into tables with Spark, and files into topics.", no_args_is_help=True
 )
-for part in (spec, run, status, maintenance):
+for part in (spec_commands, run, status, maintenance):
     app.registered_commands += part.app.registered_commands

@@ -11,7 +11,7 @@ from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode
 from headrace.cli.output import Format, is_live_terminal, remark, write
 from headrace.cli.pipeline.display import Display, leave_screen, print_line
-from headrace.cli.pipeline.flows import (
+from headrace.cli.pipeline.flow_selection import (
     FlowName,
     Master,
     SpecFile,

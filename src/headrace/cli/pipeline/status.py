@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.command import command
 from headrace.cli.output import Block, Fields, Table
-from headrace.cli.pipeline.flows import (
+from headrace.cli.pipeline.flow_selection import (
     FlowName,
     SpecFile,
     chosen,

@@ -16,7 +16,7 @@ from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
 from headrace.cli.offset_lookup import bounds_of, resolve, warn_of_clamping
 from headrace.cli.options import OnlyPartitions, name_argument
 from headrace.cli.output import counted, progress, remark
-from headrace.cli.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
+from headrace.cli.position_parser import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.consume_loop import Ends, record_of
 from headrace.cli.records.consumer_run import ReadPlan, read_records
 from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command

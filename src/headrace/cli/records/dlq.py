@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, usage
 from headrace.cli.options import name_argument
 from headrace.cli.output import Block, Counter, Fields, Table, counted, progress, remark

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.execution import Execute, is_approved
+from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.exits import ExitCode, missing
 from headrace.cli.offset_lookup import Bounds, bounds_of, resolve, warn_of_clamping
 from headrace.cli.options import OnlyPartitions, TopicName, TopicPatterns
 from headrace.cli.output import Table, code_of, counted, remark, report
-from headrace.cli.positions import Start, parse_start
+from headrace.cli.position_parser import Start, parse_start
 from headrace.cli.session import (
     Session,
     find_topics,

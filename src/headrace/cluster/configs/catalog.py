@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from headrace.cluster.configs.definition import ConfigDef
-from headrace.cluster.configs.table import index, read_table
+from headrace.cluster.configs.config_def import ConfigDef
+from headrace.cluster.configs.settings_table import index, read_table
 from headrace.cluster.configs.tables import (
     broker_coordinators,
     broker_inert,

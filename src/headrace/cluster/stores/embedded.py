@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
-from headrace.cluster.store import (
+from headrace.cluster.metadata_records import ClusterNamed, ControllerElected, MetadataRecord
+from headrace.cluster.metadata_store import (
     Elected,
     MetadataStore,
     Registration,

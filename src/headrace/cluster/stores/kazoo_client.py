@@ -32,7 +32,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from headrace.cluster.store import StoreError
+from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.stores.kazoo_credentials import auth_data, sasl_options
 from headrace.cluster.stores.kazoo_multi_read import MultiRead
 from headrace.cluster.stores.kazoo_threads import (

@@ -2,7 +2,7 @@
 
 import ssl
 
-from headrace.cluster.store import StoreError
+from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.stores.zookeeper_settings import (
     DIGEST,
     SASL,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.cluster.image import ImageError, MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerLeaving,
     BrokerRegistered,
@@ -31,8 +31,14 @@ from headrace.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
+from headrace.cluster.metadata_store import (
+    CorruptStore,
+    NewerStore,
+    StaleVersion,
+    StoreError,
+    StoreInUse,
+)
 from headrace.cluster.resources import ConfigResource, ResourceType
-from headrace.cluster.store import CorruptStore, NewerStore, StaleVersion, StoreError, StoreInUse
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
 IN_MEMORY: Final = ":memory:"

@@ -6,7 +6,7 @@ connection that sends about 1 MB at once, so a plan may need several writes.
 
 from typing import Final
 
-from headrace.cluster.store import TooLarge
+from headrace.cluster.metadata_store import TooLarge
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.znode_writer import TopicChange, WritePlan, WriteStep
 from headrace.cluster.stores.zookeeper_client import Create, Op, SetData

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.cluster.image import ImageError, MetadataImage
-from headrace.cluster.records import MetadataRecord, TopicCreated
+from headrace.cluster.image_records import build_records
+from headrace.cluster.metadata_records import MetadataRecord, TopicCreated
+from headrace.cluster.metadata_store import CorruptStore
 from headrace.cluster.resources import ConfigResource, ResourceType
-from headrace.cluster.snapshot import build_records
-from headrace.cluster.store import CorruptStore
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerLeaving,
     BrokerRegistered,
@@ -25,8 +25,8 @@ from headrace.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
+from headrace.cluster.metadata_store import Elected, StoreError
 from headrace.cluster.resources import ConfigResource, ResourceType, topic_resource
-from headrace.cluster.store import Elected, StoreError
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.znode_reader import LeftoverZnodes, StoredMetadata, StoredTopic
 from headrace.cluster.stores.zookeeper_client import Create, Delete, Op, SetData

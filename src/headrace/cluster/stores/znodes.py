@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from headrace.cluster.store import CorruptStore, Registration
+from headrace.cluster.metadata_store import CorruptStore, Registration
 from headrace.cluster.stores.znode_paths import (
     CLUSTER_ID,
     COMMITS,

@@ -13,8 +13,8 @@ from typing import Final
 
 from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import MetadataRecord
-from headrace.cluster.store import (
+from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.metadata_store import (
     ConnectionSuspended,
     CorruptStore,
     Elected,

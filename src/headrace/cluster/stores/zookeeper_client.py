@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from headrace.cluster.store import (
+from headrace.cluster.metadata_store import (
     ConnectionSuspended,
     SessionExpired,
     StoreAuthenticationFailed,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import Buffer
-from headrace.records.plain_batch import KeyAndValue
+from headrace.records.small_batch_builder import KeyAndValue
 
 _INT16: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0

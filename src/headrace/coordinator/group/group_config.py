@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.cluster.configs.catalog import GROUP
-from headrace.cluster.configs.definition import ConfigValue
+from headrace.cluster.configs.config_def import ConfigValue
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.resources import ResourceType

@@ -13,11 +13,11 @@ from headrace.cluster.image import MetadataImage
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange, RecordFormat
 from headrace.coordinator.common.result import CoordinatorResult, ProducerIdentity
-from headrace.coordinator.group.classic.classic_groups import ClassicGroups
-from headrace.coordinator.group.consumer.consumer_groups import ConsumerGroups
+from headrace.coordinator.group.classic.classic_group_manager import ClassicGroupManager
+from headrace.coordinator.group.consumer.consumer_group_manager import ConsumerGroupManager
 from headrace.coordinator.group.group import Group
 from headrace.coordinator.group.group_config import GroupConfig
-from headrace.coordinator.group.group_directory import GroupDirectory
+from headrace.coordinator.group.group_listing import GroupListing
 from headrace.coordinator.group.group_manager import GroupManager, Replay
 from headrace.coordinator.group.offsets.offset_manager import OffsetManager
 from headrace.coordinator.group.records.format import FORMAT
@@ -26,7 +26,7 @@ from headrace.coordinator.group.records.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from headrace.coordinator.group.share.share_groups import ShareGroups
+from headrace.coordinator.group.share.share_group_manager import ShareGroupManager
 from headrace.protocol.struct import Struct
 
 
@@ -46,10 +46,10 @@ class GroupShard:
         self.random = random
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetManager(self.groups, image, config)
-        self.directory = GroupDirectory(self.groups, self.offsets.state)
-        self.classic = ClassicGroups(self)
-        self.consumer = ConsumerGroups(self)
-        self.share = ShareGroups(self)
+        self.directory = GroupListing(self.groups, self.offsets.state)
+        self.classic = ClassicGroupManager(self)
+        self.consumer = ConsumerGroupManager(self)
+        self.share = ShareGroupManager(self)
         self._managers: dict[str, GroupManager] = {
             "classic": self.classic,
             "consumer": self.consumer,

@@ -9,7 +9,7 @@ from headrace.pipeline.batch.checkpoint import Checkpoint
 from headrace.pipeline.batch.planner import NO_BATCH, StartPosition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.runner.flow_context import FlowContext
-from headrace.pipeline.runner.sole_writer import BACKFILL
+from headrace.pipeline.runner.single_writer_check import BACKFILL
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sources import StartOffsets, TopicSource

@@ -26,7 +26,7 @@ from headrace.pipeline.formats.schema import (
 )
 from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.sinks.table_sink import SinkError
-from headrace.pipeline.source.rows import schema as source_schema
+from headrace.pipeline.source.row_schema import schema as source_schema
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec

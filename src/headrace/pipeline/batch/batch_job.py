@@ -16,14 +16,13 @@ import pyarrow as pa
 from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.core.columns import DELETED, ERROR, OWN, RECORD
 from headrace.pipeline.core.offsets import OffsetRange
-from headrace.pipeline.core.packed_record import packed_error, packed_record
-from headrace.pipeline.formats.bad_record import BadRecord, literal, problem
+from headrace.pipeline.core.packed_columns import packed_error, packed_record
 from headrace.pipeline.formats.prepared_format import Schemas
+from headrace.pipeline.formats.record_errors import BadRecord, literal, problem
 from headrace.pipeline.formats.row_parser import parse
 from headrace.pipeline.formats.schema import StructOf, quoted, to_ddl
 from headrace.pipeline.formats.schema_mismatch import Explanation
-from headrace.pipeline.sinks.arrow_map import map_in_arrow
-from headrace.pipeline.sinks.bad_records import (
+from headrace.pipeline.sinks.bad_record_split import (
     COUNT,
     DAMAGED,
     FAILED,
@@ -37,6 +36,7 @@ from headrace.pipeline.sinks.bad_records import (
 )
 from headrace.pipeline.sinks.data_files import FileTask, described
 from headrace.pipeline.sinks.file_stores import is_on_disk, path_of
+from headrace.pipeline.sinks.map_in_arrow import map_in_arrow
 from headrace.pipeline.sinks.table_sink import SinkError, TaskWriter, WrittenFile
 from headrace.pipeline.sinks.topic_delivery import Delivery
 from headrace.pipeline.source.options import DAMAGE

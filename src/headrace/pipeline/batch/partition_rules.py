@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.core.columns import ERROR
-from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal, problem
+from headrace.pipeline.formats.record_errors import BadRecord, RecordCheck, literal, problem
 from headrace.pipeline.formats.schema import quoted
-from headrace.pipeline.sinks.partitions import CHARS_PER_BYTE, NULL_PARTITION, room
+from headrace.pipeline.sinks.partition_values import CHARS_PER_BYTE, NULL_PARTITION, room
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sinks import Delta, Iceberg, TableSink
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.batch.expectations import expect
 from headrace.pipeline.batch.partition_rules import fitting
-from headrace.pipeline.batch.plan_scope import crosses_rows
+from headrace.pipeline.batch.stateful_plan import crosses_rows
 from headrace.pipeline.core.columns import (
     DELETED,
     ERROR,

@@ -24,9 +24,9 @@ from headrace.pipeline.producer import (
     TransactionalProducer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
-from headrace.pipeline.producer.outcome import ends_of, was_committed
-from headrace.pipeline.sinks.batch_marker import last_marked, marker_of
+from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
+from headrace.pipeline.sinks.topic_batch_marker import last_marked, marker_of
 from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, settled
 
 JOURNAL: Final = "dead-letters.json"

@@ -38,7 +38,11 @@ from headrace.pipeline.dead_letters.replay_ledger import (
     read_ledger,
 )
 from headrace.pipeline.producer import ProducerSettings, TransactionalProducer
-from headrace.pipeline.producer.appender import TransactionIdentity, size_of, transactional_batch
+from headrace.pipeline.producer.batch_sender import (
+    TransactionIdentity,
+    size_of,
+    transactional_batch,
+)
 from headrace.pipeline.producer.internal_topics import ensure_topic
 from headrace.pipeline.source.admin import LogAdmin, TopicLayout
 from headrace.pipeline.source.settings import ReadFailed

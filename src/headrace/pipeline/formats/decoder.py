@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from headrace.pipeline.formats.bad_record import BadRecord
+from headrace.pipeline.formats.record_errors import BadRecord
 
 
 class Undecodable(Exception):

@@ -4,9 +4,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.pipeline.core.columns import DELETED, ERROR, RECORD, REPORT, SIMPLE, simple_field
-from headrace.pipeline.formats import csv_rules, json_rules
-from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal, problem, verdict
+from headrace.pipeline.formats import csv_checks, json_checks
 from headrace.pipeline.formats.prepared_format import PreparedFormat, Schemas, Side
+from headrace.pipeline.formats.record_errors import (
+    BadRecord,
+    RecordCheck,
+    literal,
+    problem,
+    verdict,
+)
 from headrace.pipeline.formats.schema import Column, quoted, required_paths, type_text
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw
@@ -107,7 +113,7 @@ def _record(records: "DataFrame") -> str:
 def _made(plan: _Plan) -> str:
     """Returns the columns as one struct: from the task if it has read them, else from Spark."""
     fields = (
-        f"'{simple_field(number)}', {json_rules.field(plan.parsed, each)}"
+        f"'{simple_field(number)}', {json_checks.field(plan.parsed, each)}"
         for number, each in enumerate(plan.prepared.columns.columns)
     )
     return (
@@ -119,10 +125,10 @@ def _made(plan: _Plan) -> str:
 def _parsed(plan: _Plan) -> str:
     match plan.prepared.format:
         case Json() as given:
-            read = json_rules.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
+            read = json_checks.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
             return f"CASE WHEN {SIMPLE} IS NULL THEN {read} END" if plan.simple else read
         case Csv() as given:
-            return csv_rules.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
+            return csv_checks.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
         case Raw(type="string"):
             # A string column must not contain invalid UTF-8: Arrow would fail.
             text = f"CAST({plan.content} AS STRING)"
@@ -136,14 +142,14 @@ def _parsed(plan: _Plan) -> str:
 def _field(plan: _Plan, column: Column) -> str:
     match plan.prepared.format:
         case Json():
-            found = json_rules.field(plan.parsed, column)
+            found = json_checks.field(plan.parsed, column)
             if not plan.simple:
                 return found
             number = plan.prepared.columns.columns.index(column)
             known = f"{SIMPLE}.{simple_field(number)}"
             return f"CASE WHEN {SIMPLE} IS NOT NULL THEN {known} ELSE {found} END"
         case Csv():
-            return csv_rules.field(plan.parsed, column)
+            return csv_checks.field(plan.parsed, column)
         case Raw():
             return plan.parsed
         case _:
@@ -252,9 +258,9 @@ def _checks(plan: _Plan, content: str) -> Iterator[RecordCheck]:
     columns = plan.prepared.columns
     match plan.prepared.format:
         case Json() as given:
-            yield from json_rules.checks(given, columns, plan.parsed, content, plan.prefix)
+            yield from json_checks.checks(given, columns, plan.parsed, content, plan.prefix)
         case Csv() as given:
-            yield from csv_rules.checks(given, columns, plan.parsed, content, plan.prefix)
+            yield from csv_checks.checks(given, columns, plan.parsed, content, plan.prefix)
         case Raw(type="string"):
             message = literal(f"{plan.prefix}is not UTF-8")
             yield RecordCheck(f"{plan.parsed} IS NULL", BadRecord.INVALID_UTF8, message)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.core.columns import DELETED, ERROR, ERROR_TYPE, RECORD
-from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal, verdict
-from headrace.pipeline.formats.json_rules import not_strings
+from headrace.pipeline.formats.json_checks import not_strings
+from headrace.pipeline.formats.record_errors import BadRecord, RecordCheck, literal, verdict
 from headrace.pipeline.formats.schema import StructOf, quoted
 from headrace.pipeline.spec.flow import Flow
 

@@ -17,7 +17,7 @@ from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.inflow.batch_intent import NO_BATCH, BatchIntent, BatchIntents
 from headrace.pipeline.inflow.file_rows import NO_NUMBER
 from headrace.pipeline.inflow.inflow_dead_letters import RowOrigin, line_letters
-from headrace.pipeline.inflow.input import TO_DO, Input, open_input
+from headrace.pipeline.inflow.inputs import TO_DO, Input, open_input
 from headrace.pipeline.inflow.line_numbers import path_of_uri
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import failure_of
@@ -29,7 +29,7 @@ from headrace.pipeline.runner.flow_loop import (
     BadRecordFound,
     FlowFailed,
 )
-from headrace.pipeline.sinks.bad_records import FailedRecord
+from headrace.pipeline.sinks.bad_record_split import FailedRecord
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_sink import TopicSink
 from headrace.pipeline.spec.flow import Flow

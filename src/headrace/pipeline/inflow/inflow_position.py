@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headrace.pipeline.batch.checkpoint import Checkpoint
 from headrace.pipeline.inflow.batch_intent import NO_BATCH, BatchIntent, BatchIntents
-from headrace.pipeline.inflow.input import Input, InputProgress, ResetTarget, open_input
+from headrace.pipeline.inflow.inputs import Input, InputProgress, ResetTarget, open_input
 from headrace.pipeline.runner.flow_factory import open_sink
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, TableSink
 from headrace.pipeline.spec.flow import Flow

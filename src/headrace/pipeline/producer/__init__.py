@@ -7,7 +7,7 @@ from headrace.pipeline.producer.errors import (
     TriedAgain,
 )
 from headrace.pipeline.producer.settings import ProducerSettings, producer_settings
-from headrace.pipeline.producer.transactional import TransactionalProducer
+from headrace.pipeline.producer.transactional_producer import TransactionalProducer
 
 __all__ = [
     "CommitUncertain",

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine
 from typing import TypeVar
 
-from headrace.runtime import loop_factory
+from headrace.process_tuning import loop_factory
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from headrace.pipeline.runner.flow_factory import (
     open_dead_letters,
     open_sink,
 )
-from headrace.pipeline.runner.source_log import SourceLog
+from headrace.pipeline.runner.source_topics import SourceTopics
 from headrace.pipeline.sinks.table_sink import CommittedBatch, TableSink
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sources import TopicSource
@@ -24,7 +24,7 @@ class FlowContext:
 
     flow: Flow
     source: TopicSource
-    log: SourceLog
+    log: SourceTopics
     sink: TableSink
     dead_letters: DeadLetterSettings | None
     checkpoint: Checkpoint
@@ -55,7 +55,7 @@ def open_parts(
     return FlowContext(
         flow=flow,
         source=flow.source,
-        log=SourceLog(flow.source, kafka, ends),
+        log=SourceTopics(flow.source, kafka, ends),
         sink=open_sink(flow, given),
         dead_letters=open_dead_letters(flow, kafka),
         checkpoint=Checkpoint(flow.checkpoint),

@@ -27,6 +27,12 @@ from headrace.pipeline.batch.batch_job import (
     source_options,
     write_rows,
 )
+from headrace.pipeline.batch.json_read_task import (
+    SimpleForm,
+    form_of,
+    read_and_parse,
+    writes_while_reading,
+)
 from headrace.pipeline.batch.planner import (
     NO_BATCH,
     BatchPlan,
@@ -36,12 +42,6 @@ from headrace.pipeline.batch.planner import (
     StartPosition,
     adopted,
     caught_up,
-)
-from headrace.pipeline.batch.read_task import (
-    SimpleForm,
-    form_of,
-    read_and_parse,
-    writes_while_reading,
 )
 from headrace.pipeline.core.offsets import limited
 from headrace.pipeline.formats.new_fields import FieldWatch, NewFields, found_in

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.sinks.file_stores import is_on_disk, open_store
-from headrace.pipeline.sinks.partitions import folder, partition_texts, without_empty
+from headrace.pipeline.sinks.partition_values import folder, partition_texts, without_empty
 from headrace.pipeline.sinks.schema_evolution import conform
 from headrace.pipeline.sinks.statistics import delta_stats
 from headrace.pipeline.sinks.table_sink import WrittenFile

@@ -26,7 +26,7 @@ from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.delta_writers import delta_writers
 from headrace.pipeline.sinks.file_stores import delta_options, open_store
 from headrace.pipeline.sinks.orphan_files import OrphanFiles, task_prefix
-from headrace.pipeline.sinks.partitions import check_types
+from headrace.pipeline.sinks.partition_values import check_types
 from headrace.pipeline.sinks.schema_evolution import check_columns, evolved
 from headrace.pipeline.sinks.table_sink import (
     BatchInfo,

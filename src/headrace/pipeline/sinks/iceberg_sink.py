@@ -33,7 +33,7 @@ from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.file_stores import open_store
 from headrace.pipeline.sinks.iceberg_maintenance import without_retries
 from headrace.pipeline.sinks.orphan_files import task_prefix
-from headrace.pipeline.sinks.partitions import check_types
+from headrace.pipeline.sinks.partition_values import check_types
 from headrace.pipeline.sinks.schema_evolution import check_columns, evolved
 from headrace.pipeline.sinks.table_sink import (
     BatchInfo,

@@ -27,7 +27,7 @@ from headrace.pipeline.sinks.manifests import (
     files_of,
 )
 from headrace.pipeline.sinks.orphan_files import OrphanFiles, task_prefix
-from headrace.pipeline.sinks.partitions import check_types, partition_columns
+from headrace.pipeline.sinks.partition_values import check_types, partition_columns
 from headrace.pipeline.sinks.schema_evolution import check_columns, evolved
 from headrace.pipeline.sinks.table_sink import (
     BatchInfo,

@@ -22,14 +22,18 @@ import pyarrow.compute as pc
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import RECORD
-from headrace.pipeline.formats.bad_record import BadRecord
+from headrace.pipeline.formats.record_errors import BadRecord
 from headrace.pipeline.formats.schema_mismatch import Explanation
-from headrace.pipeline.producer.appender import TransactionIdentity, size_of, transactional_batch
+from headrace.pipeline.producer.batch_sender import (
+    TransactionIdentity,
+    size_of,
+    transactional_batch,
+)
 from headrace.pipeline.producer.errors import ProducerFailed, TriedAgain
 from headrace.pipeline.producer.settings import ProducerSettings
-from headrace.pipeline.producer.task import TaskProducer
-from headrace.pipeline.sinks.arrow_map import map_in_arrow
-from headrace.pipeline.sinks.bad_records import FILE, REPORT_DDL, REPORT_SCHEMA, Split, line
+from headrace.pipeline.producer.task_producer import TaskProducer
+from headrace.pipeline.sinks.bad_record_split import FILE, REPORT_DDL, REPORT_SCHEMA, Split, line
+from headrace.pipeline.sinks.map_in_arrow import map_in_arrow
 from headrace.pipeline.sinks.partition_locks import PartitionLocks
 from headrace.pipeline.sinks.record_encoding import Encoding
 from headrace.pipeline.sinks.table_sink import WrittenFile

@@ -26,8 +26,7 @@ from headrace.pipeline.producer import (
     TransactionalProducer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
-from headrace.pipeline.producer.outcome import ends_of, was_committed
-from headrace.pipeline.sinks.batch_marker import last_marked, marker_of
+from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
 from headrace.pipeline.sinks.partition_locks import CLAIMS, PartitionLocks
 from headrace.pipeline.sinks.record_encoding import Encoding
 from headrace.pipeline.sinks.table_sink import (
@@ -36,6 +35,7 @@ from headrace.pipeline.sinks.table_sink import (
     MaintenanceReport,
     WrittenFile,
 )
+from headrace.pipeline.sinks.topic_batch_marker import last_marked, marker_of
 from headrace.pipeline.sinks.topic_delivery import Delivery, check_delivered
 from headrace.pipeline.sinks.topic_journal import JournalEntry, TopicJournal, WriteIntent, settled
 from headrace.pipeline.source.admin import LogAdmin

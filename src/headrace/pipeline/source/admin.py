@@ -17,7 +17,7 @@ from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 from headrace.pipeline.source.settings import ReadFailed, ReadSettings
-from headrace.runtime import loop_factory
+from headrace.process_tuning import loop_factory
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange, limited
-from headrace.pipeline.source import rows
+from headrace.pipeline.source import row_schema
 from headrace.pipeline.source.admin import LogAdmin
 from headrace.pipeline.source.options import DAMAGE, SourceOptions, read_options
 from headrace.pipeline.source.read_plan import (
@@ -39,7 +39,7 @@ from headrace.pipeline.source.read_plan import (
     tasks,
 )
 from headrace.pipeline.source.settings import DataLost
-from headrace.runtime import keep_freed_memory
+from headrace.process_tuning import keep_freed_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +67,9 @@ class HeadraceSource(DataSource):
         return "headrace"
 
     def schema(self) -> str:
-        return rows.schema(with_headers=self._has("includeHeaders"), with_damage=self._has(DAMAGE))
+        return row_schema.schema(
+            with_headers=self._has("includeHeaders"), with_damage=self._has(DAMAGE)
+        )
 
     def _has(self, name: str) -> bool:
         return str(self.options.get(name, "false")).lower() == "true"
@@ -207,7 +209,7 @@ def _beginning(end: Position) -> dict[TopicPartition, int] | None:
 
 def _read(wanted: tuple[OffsetRange, ...], options: SourceOptions) -> "Iterator[pa.RecordBatch]":
     for (topic, partition), records in records_of(wanted, options):
-        yield rows.to_batch(records, topic, partition, with_damage=options.read.with_damage)
+        yield row_schema.to_batch(records, topic, partition, with_damage=options.read.with_damage)
 
 
 def records_of(

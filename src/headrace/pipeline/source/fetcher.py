@@ -24,7 +24,7 @@ from headrace.protocol.messages.fetch import (
     FetchTopic,
 )
 from headrace.records.arrow.decoder import Aborted
-from headrace.records.batch import BatchHeader, check_batch, headers
+from headrace.records.batch_header import BatchHeader, check_batch, headers
 from headrace.records.errors import CorruptBatch, RecordError
 
 FETCH_BY_NAME: Final = 12

@@ -27,7 +27,7 @@ from headrace.pipeline.source.fetcher import Chunk, Fetcher
 from headrace.pipeline.source.settings import BEHIND_DAMAGE, ReadFailed, ReadSettings
 from headrace.records.arrow.columns import HEADER, RecordArrays
 from headrace.records.arrow.decoder import Damaged, DamagedBatch, Decoded, decode_batches
-from headrace.records.batch import NO_TIMESTAMP
+from headrace.records.batch_header import NO_TIMESTAMP
 
 CHUNKS_AHEAD: Final = 2
 QUEUE_POLL_S: Final = 0.2
@@ -184,7 +184,7 @@ def _room(size_bytes: int) -> memoryview:
 
 def run_on_new_loop(work: Coroutine[object, object, None]) -> None:
     """Runs `work` to completion on this thread, on the fastest event loop available."""
-    from headrace.runtime import loop_factory
+    from headrace.process_tuning import loop_factory
 
     factory: Callable[[], asyncio.AbstractEventLoop] | None = loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.pipeline.spark.socket_directory import has_unix_sockets, socket_home
 from headrace.pipeline.spark.spark_home import one_thread_for_algebra, own_spark_home
-from headrace.pipeline.spark.spark_launch import fewer_programs
+from headrace.pipeline.spark.startup_settings import fewer_programs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -66,7 +66,7 @@ class NotASelect(ValueError):
 @lru_cache(maxsize=_CACHED_TEXTS)
 def read_select(sql: str) -> Select:
     """Parses a step's SQL; raises `NotASelect`."""
-    from headrace.pipeline.spec.row_scope import NotReadable, parse_query, row_scope
+    from headrace.pipeline.spec.stateful_sql import NotReadable, parse_query, row_scope
 
     text = sql.strip().rstrip(";").rstrip()
     first = _FIRST_WORD.match(text)
@@ -122,7 +122,7 @@ def _traceable_select(text: str, query: "exp.Query") -> Select:
     import sqlglot
     from sqlglot import TokenType
 
-    from headrace.pipeline.spec.row_scope import DIALECT
+    from headrace.pipeline.spec.stateful_sql import DIALECT
 
     table = query.args["from_"].this
     tokens = sqlglot.tokenize(text, dialect=DIALECT)
@@ -167,7 +167,7 @@ _GENERATORS: Final = re.compile(r"json_tuple|variant_explode(_outer)?|inline_out
 def _generates(query: "exp.Query") -> bool:
     from sqlglot import exp
 
-    from headrace.pipeline.spec.row_scope import own_nodes
+    from headrace.pipeline.spec.stateful_sql import own_nodes
 
     known = (exp.Explode, exp.Posexplode, exp.Inline, exp.Stack)
     return bool(query.args.get("laterals")) or any(

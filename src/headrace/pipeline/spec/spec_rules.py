@@ -240,7 +240,7 @@ def _check_expectations(flow: _FlowSections) -> Iterator[Problem]:
 
 
 def _check_row_condition(at: Path, rule: Expectation) -> Iterator[Problem]:
-    from headrace.pipeline.spec.row_scope import condition_scope
+    from headrace.pipeline.spec.stateful_sql import condition_scope
 
     what = condition_scope(rule.sql)
     if what:

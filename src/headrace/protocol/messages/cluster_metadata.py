@@ -2,7 +2,8 @@
 
 A broker asks the controller for what has changed since `version`, and thereby says what it has
 applied. The controller waits up to `max_wait_ms` for something new. The answer is a snapshot where
-the changes since then are not known any more; `cluster/record_format.py` makes its `records`.
+the changes since then are not known any more; `cluster/metadata_record_format.py` encodes its
+`records`.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 
 from headrace.records.arrow.columns import SMALLEST_RECORD_BYTES, RecordArrays, RecordColumns
 from headrace.records.arrow.kernel import DONE, REASONS
-from headrace.records.batch import HEADER_SIZE, BatchHeader, TimestampType, check_batch, headers
+from headrace.records.batch_header import (
+    HEADER_SIZE,
+    BatchHeader,
+    TimestampType,
+    check_batch,
+    headers,
+)
 from headrace.records.buffer import Buffer
 from headrace.records.codec import Codec, decompress
 from headrace.records.control import ControlType, read_control

@@ -7,7 +7,7 @@ is kept for `delete.retention.ms`, because a reader may be between the two.
 
 from collections.abc import Iterable
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.records.buffer import Buffer
 from headrace.records.control import MAX_CONTROL_BYTES, ControlType, read_control
 from headrace.records.record import iter_records

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from headrace.records import varint
-from headrace.records.batch import (
+from headrace.records.batch_header import (
     CODEC_MASK,
     DELETE_HORIZON_FLAG,
     HEADER_SIZE,
@@ -25,9 +25,9 @@ from headrace.records.batch import (
 from headrace.records.buffer import Buffer
 from headrace.records.codec import Codec, compress
 from headrace.storage.cleaning.aborted_transactions import CleanedTransactionMetadata
-from headrace.storage.cleaning.job import LastProducerBatch
+from headrace.storage.cleaning.cleaner_messages import LastProducerBatch
 from headrace.storage.cleaning.key_map import KeyMap
-from headrace.storage.cleaning.record_scan import RecordSpan, select_records
+from headrace.storage.cleaning.record_selection import RecordSpan, select_records
 from headrace.storage.cleaning.segment_reader import payload_of
 
 FilteredBatch: TypeAlias = tuple[BatchHeader, Buffer] | None

@@ -1,6 +1,6 @@
 """The segment that a cleaner writes: `.cleaned` files, synced before they are reported."""
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.records.buffer import Buffer
 from headrace.storage.cleaning.segment_reader import Pace, Uncleanable
 from headrace.storage.files.filesystem import FileSystem, remove_if_exists, write_all, write_file

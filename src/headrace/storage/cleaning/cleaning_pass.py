@@ -8,12 +8,17 @@ pass can be stopped at any point: it writes `.cleaned` files only.
 
 from collections.abc import Iterator, Sequence
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.records.errors import RecordError
 from headrace.storage.cleaning.aborted_transactions import CleanedTransactionMetadata
 from headrace.storage.cleaning.batch_filter import BatchFilter
 from headrace.storage.cleaning.cleaned_segment import CleanedOutput
-from headrace.storage.cleaning.job import CleanedGroup, CleanedLog, CleaningJob, SourceSegment
+from headrace.storage.cleaning.cleaner_messages import (
+    CleanedGroup,
+    CleanedLog,
+    CleaningJob,
+    SourceSegment,
+)
 from headrace.storage.cleaning.key_map import KeyMap
 from headrace.storage.cleaning.segment_groups import group_segments
 from headrace.storage.cleaning.segment_reader import Pace, Uncleanable, batches, payload_of

@@ -4,8 +4,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from headrace.records.batch import BatchHeader
-from headrace.storage.cleaning.record_scan import map_keys
+from headrace.records.batch_header import BatchHeader
+from headrace.storage.cleaning.record_selection import map_keys
 
 
 class KeyMap:

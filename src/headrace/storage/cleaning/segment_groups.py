@@ -6,7 +6,7 @@ their indexes into `segment.index.bytes` and their relative offsets into 31 bits
 
 from collections.abc import Sequence
 
-from headrace.storage.cleaning.job import SourceSegment
+from headrace.storage.cleaning.cleaner_messages import SourceSegment
 from headrace.storage.segment.segment import MAX_RELATIVE_OFFSET
 
 # Swapping a group in renames each file of its segments on the event loop: a few milliseconds.

@@ -6,7 +6,7 @@ The cleaner's output replaces its input: a damaged batch must not pass here.
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from headrace.records.batch import (
+from headrace.records.batch_header import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     HEADER_SIZE,

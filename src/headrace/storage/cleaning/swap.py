@@ -15,7 +15,7 @@ Threads: `step` runs in the owner's thread, `prepare` and `sync` in any thread.
 import threading
 from collections.abc import Sequence
 
-from headrace.storage.cleaning.job import CleanedGroup
+from headrace.storage.cleaning.cleaner_messages import CleanedGroup
 from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.files.open_files import OpenFile
 from headrace.storage.segment.segment import CLEANED, SWAP, Segment

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.storage.directories import directory_names, moved_logs
 from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.directories.stray_logs import (

@@ -13,7 +13,7 @@ from headrace.records.checksum import crc32c
 from headrace.storage.directories import directory_names
 from headrace.storage.directories.directory_names import DELETE_SUFFIX, PartitionName
 from headrace.storage.directories.meta_properties import MetaProperties, read_meta, write_meta
-from headrace.storage.directories.metadata_version import (
+from headrace.storage.directories.metadata_version_file import (
     UNKNOWN,
     read_metadata_version,
     write_metadata_version,

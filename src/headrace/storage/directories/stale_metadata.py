@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.storage.directories.log_directory import LogDirectory
-from headrace.storage.directories.metadata_version import ANY, ANY_WORD, METADATA_VERSION
+from headrace.storage.directories.metadata_version_file import ANY, ANY_WORD, METADATA_VERSION
 from headrace.storage.errors import StaleMetadata
 
 

@@ -15,12 +15,12 @@ from headrace.storage.cleaning.swap import Swap
 from headrace.storage.errors import DiskFull, LogCorrupt, RecordsDamaged, StorageError
 from headrace.storage.files.filesystem import FileSystem, remove_if_exists, write_file
 from headrace.storage.files.log_dir_state import LogDirState
+from headrace.storage.log.append_validation import AppendRules
 from headrace.storage.log.durability import Durability
 from headrace.storage.recovery.log_loader import Checkpointed, load_log
 from headrace.storage.segment.segment import Segment
 from headrace.storage.segment.segments import Segments
 from headrace.storage.state import producer_snapshot
-from headrace.storage.state.append_validation import AppendRules
 from headrace.storage.state.damage import Damage
 from headrace.storage.state.damaged_ranges import DamagedRanges
 from headrace.storage.state.leader_epochs import LeaderEpochs

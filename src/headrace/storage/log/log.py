@@ -17,7 +17,7 @@ Threads: everything belongs to the owner's thread (the broker's loop) except `fl
 beside it, also while the owner appends, rolls and reads. A log opens its files on first use.
 """
 
-from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.records.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.buffer import WritableBuffer
 from headrace.records.record_validation import Inspection
 from headrace.storage.errors import OffsetOutOfRange, StorageError
@@ -26,7 +26,7 @@ from headrace.storage.log import clean_shutdown, log_reader, offset_by_time, tru
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.log.log_appender import AppendResult, LogAppender
 from headrace.storage.log.log_reader import ReadResult, read_batches
-from headrace.storage.log.time_lookup import TimestampedOffset
+from headrace.storage.log.segment_time_lookup import TimestampedOffset
 from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.segment.aborted_txn import AbortedTxn
 from headrace.storage.state.damage import Checks

@@ -6,16 +6,16 @@ epochs and producers' state are changed in memory only.
 
 from typing import NamedTuple
 
-from headrace.records.batch import LOG_OVERHEAD, BatchHeader, stamp
+from headrace.records.batch_header import LOG_OVERHEAD, BatchHeader, stamp
 from headrace.records.buffer import Buffer, WritableBuffer
-from headrace.records.plain_batch import seal_plain_batch
 from headrace.records.record_validation import Inspection
+from headrace.records.small_batch_builder import seal_plain_batch
 from headrace.storage.errors import DiskFull, StorageError, UnexpectedOffset
+from headrace.storage.log.append_validation import AppendRules, Batches, plain_batch, validate
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.log.refused_batches import RefusedBatches
 from headrace.storage.recovery.segment_scan import read_marker
 from headrace.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
-from headrace.storage.state.append_validation import AppendRules, Batches, plain_batch, validate
 from headrace.storage.state.log_config import MAX_LONG
 from headrace.storage.state.producers import BatchMetadata, BatchOrigin, Marker, ProducerEntry
 

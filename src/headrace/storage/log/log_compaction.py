@@ -5,13 +5,13 @@ Everything here runs in the owner's thread, except where `Swap` says otherwise.
 
 from dataclasses import dataclass
 
-from headrace.storage.cleaning.cleaning_plan import Cleanable, measure
-from headrace.storage.cleaning.job import (
+from headrace.storage.cleaning.cleaner_messages import (
     CleanedGroup,
     CleaningJob,
     LastProducerBatch,
     SourceSegment,
 )
+from headrace.storage.cleaning.cleaning_plan import Cleanable, measure
 from headrace.storage.cleaning.swap import Swap, replaceable
 from headrace.storage.log.log import Log
 from headrace.storage.segment.offset_index import ENTRY as OFFSET_ENTRY

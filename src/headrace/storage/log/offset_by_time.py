@@ -6,10 +6,10 @@ was found, are checked as reads check them. If damage makes the result uncertain
 """
 
 from headrace.storage.errors import LogCorrupt
-from headrace.storage.log import time_lookup
+from headrace.storage.log import segment_time_lookup
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.log.read_checks import check_before, check_holes, damage_error
-from headrace.storage.log.time_lookup import TimestampedOffset
+from headrace.storage.log.segment_time_lookup import TimestampedOffset
 from headrace.storage.segment.batch_check import BadBatch
 from headrace.storage.segment.segment import Segment
 
@@ -46,8 +46,8 @@ def _first_record_from(local: LocalLog, timestamp: int) -> TimestampedOffset | N
             continue
         start = segment.base_offset
         try:
-            start = max(log_start, time_lookup.start_in(segment, timestamp))
-            found, end = time_lookup.first_in(segment, start, timestamp, log_start)
+            start = max(log_start, segment_time_lookup.start_in(segment, timestamp))
+            found, end = segment_time_lookup.first_in(segment, start, timestamp, log_start)
         except (LogCorrupt, FileNotFoundError) as error:
             raise damage_error(local, segment, start, error) from error
         _check_batches(local, segment, start, end)

@@ -7,9 +7,9 @@ would even have its batches stored in the wrong order. So later batches are refu
 if the disk has room for them, until the first refused batch is back.
 """
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.storage.errors import DiskFull
-from headrace.storage.state.append_validation import Batches
+from headrace.storage.log.append_validation import Batches
 
 # Producers of one log whose refused batches are remembered; the oldest is forgotten first.
 MAX_PRODUCERS = 10_000

@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.storage.cleaning.interrupted_swaps import offset_of, recover_swaps
 from headrace.storage.errors import CorruptIndex, LogCorrupt
 from headrace.storage.files.filesystem import is_disk_full, remove_if_exists

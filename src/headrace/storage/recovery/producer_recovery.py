@@ -6,7 +6,7 @@ window, so that a retry is recognised after a restart, too.
 
 import logging
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.records.errors import RecordError
 from headrace.storage.errors import LogCorrupt
 from headrace.storage.files.filesystem import read_file

@@ -7,7 +7,7 @@ scan with `BadBatch` and its position. Memory stays bounded, whatever a damaged 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
 
-from headrace.records.batch import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
+from headrace.records.batch_header import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
 from headrace.records.buffer import Buffer
 from headrace.records.checksum import crc32c
 from headrace.records.control import MAX_CONTROL_BYTES, ControlType, read_control

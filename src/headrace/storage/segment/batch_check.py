@@ -9,7 +9,13 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
-from headrace.records.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_LEADER_EPOCH
+from headrace.records.batch_header import (
+    ATTRIBUTES_AT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+)
 from headrace.records.checksum import crc32c
 
 # Base offset, length, leader epoch, magic, checksum, last offset delta.

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 from struct import Struct
 
-from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from headrace.records.batch_header import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from headrace.records.errors import RecordError
 from headrace.storage.errors import CorruptIndex, LogCorrupt
 from headrace.storage.files.filesystem import Buffer, read_exactly, write_all, write_in_pieces

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from struct import Struct
 from typing import NamedTuple
 
-from headrace.records.batch import LOG_OVERHEAD
+from headrace.records.batch_header import LOG_OVERHEAD
 from headrace.storage.errors import CorruptIndex, RecordsDamaged
 from headrace.storage.segment.batch_check import BadBatch, Bounds, EpochSpan, check_batches
 from headrace.storage.segment.segment import Segment

@@ -12,7 +12,7 @@ records (KIP-360).
 from enum import Enum
 from typing import NamedTuple
 
-from headrace.records.batch import TRANSACTIONAL_FLAG, BatchHeader
+from headrace.records.batch_header import TRANSACTIONAL_FLAG, BatchHeader
 from headrace.storage.errors import (
     CoordinatorFenced,
     InvalidProducerEpoch,

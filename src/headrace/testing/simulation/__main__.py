@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Final
 
-from headrace.testing.simulation.planted import PLANTED, planted
+from headrace.testing.simulation.planted_bugs import PLANTED, planted
 from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome
 from headrace.testing.simulation.seeds import end_with_parent, run_limited, run_some
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.storage.log.log import Log
 from headrace.testing.simulation.history import Violation
 

@@ -42,7 +42,7 @@ from headrace.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from headrace.testing.simulation.commits import (
+from headrace.testing.simulation.committed_offsets import (
     API_TIMEOUT_S,
     CommitLedger,
     commit,

@@ -10,8 +10,8 @@ from random import Random
 from typing import Final
 
 from headrace.clock import Clock
+from headrace.cluster.metadata_store import ClusterStore
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.store import ClusterStore
 from headrace.cluster.stores.zookeeper import ZooKeeperStore
 from headrace.cluster.topology import Partition
 from headrace.testing.simulated_zookeeper import SimulatedZooKeeper

@@ -13,7 +13,7 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from headrace.testing.simulation.commits import (
+from headrace.testing.simulation.committed_offsets import (
     API_TIMEOUT_S,
     CommitLedger,
     commit,

@@ -26,7 +26,8 @@ from headrace.testing.simulation.administrator import Administrator
 from headrace.testing.simulation.brokers import BrokerProcess, idle
 from headrace.testing.simulation.classic_group import SimulatedClassicMember
 from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.commits import CommitLedger
+from headrace.testing.simulation.committed_offsets import CommitLedger
+from headrace.testing.simulation.compacted_topic import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.fetch_audit import FetchAudit, auditing
 from headrace.testing.simulation.group import GroupMember
 from headrace.testing.simulation.history import History, Place, Violation
@@ -38,7 +39,6 @@ from headrace.testing.simulation.schedule import EndlessWork
 from headrace.testing.simulation.share_group import GROUP as SHARE_GROUP
 from headrace.testing.simulation.share_group import ShareDeliveries, SimulatedShareMember
 from headrace.testing.simulation.simulation import Simulation, SimulationError
-from headrace.testing.simulation.table import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.transactions import (
     CommittedReader,
     TransactionalProducer,

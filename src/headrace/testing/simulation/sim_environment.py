@@ -9,9 +9,9 @@ from headrace.broker.maintenance.cleaner_worker import answers_of
 from headrace.broker.runtime.offload import Offload
 from headrace.broker.runtime.worker import WorkerEnded
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import BrokerFenced, MetadataRecord
-from headrace.cluster.store import StaleVersion
-from headrace.storage.cleaning.job import encode_report
+from headrace.cluster.metadata_records import BrokerFenced, MetadataRecord
+from headrace.cluster.metadata_store import StaleVersion
+from headrace.storage.cleaning.cleaner_messages import encode_report
 from headrace.testing.simulation.files import SimulatedFiles
 from headrace.testing.simulation.loop import ProcessLoop
 from headrace.testing.simulation.schedule import Schedule

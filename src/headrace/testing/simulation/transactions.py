@@ -34,7 +34,7 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.records.control import ControlType, read_control
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.testing.simulation.history import Place, Violation

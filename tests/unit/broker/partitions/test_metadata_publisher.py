@@ -11,7 +11,7 @@ from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.partitions.replica_roles import ReplicaRoles, Role
 from headrace.clock import SystemClock
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     LeaderRestarted,
     MetadataRecord,
     PartitionChanged,

@@ -3,7 +3,7 @@
 from headrace.broker.replication.follower_fetch_session import CATCH_UP_BYTES
 from headrace.broker.replication.replication_slices import BATCH_COST, SLICE_COST
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from support.brokers.follower_session import FOLLOWER, LIFE, ME, RATE, Led, append
 
 LARGE = b"x" * 100_000

@@ -10,7 +10,7 @@ from headrace.broker.maintenance.log_cleaner import WORKER
 from headrace.broker.runtime.offload import ThreadOffload
 from headrace.broker.runtime.worker import WorkerEnded
 from headrace.broker.runtime.worker_process import WorkerProcess
-from headrace.storage.cleaning.job import CleaningFailed, decode_report
+from headrace.storage.cleaning.cleaner_messages import CleaningFailed, decode_report
 
 
 def started() -> tuple[WorkerProcess, ThreadOffload]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     BrokerRegistered,
     ClusterNamed,
     ConfigChanged,
@@ -25,8 +25,14 @@ from headrace.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
+from headrace.cluster.metadata_store import (
+    CorruptStore,
+    NewerStore,
+    StaleVersion,
+    StoreError,
+    StoreInUse,
+)
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
-from headrace.cluster.store import CorruptStore, NewerStore, StaleVersion, StoreError, StoreInUse
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
@@ -123,7 +129,7 @@ def test_a_change_of_an_unknown_partition_is_refused() -> None:
 
 KILLED_AFTER_ITS_COMMITS = """
 import os, signal, sys
-from headrace.cluster.records import ClusterNamed
+from headrace.cluster.metadata_records import ClusterNamed
 from headrace.cluster.stores.sqlite import SqliteStore
 
 store = SqliteStore(sys.argv[1])

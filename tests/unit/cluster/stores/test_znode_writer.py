@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import (
+from headrace.cluster.metadata_records import (
     ConfigChanged,
     ControllerElected,
     MetadataRecord,
@@ -14,8 +14,8 @@ from headrace.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
+from headrace.cluster.metadata_store import Elected, StoreError, TooLarge
 from headrace.cluster.resources import topic_resource
-from headrace.cluster.store import Elected, StoreError, TooLarge
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.write_packing import WRITE_BYTES, WRITE_OPS, pack_steps
 from headrace.cluster.stores.znode_writer import ZnodeWriter

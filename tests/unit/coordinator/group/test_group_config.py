@@ -1,7 +1,7 @@
 """The settings of groups: the broker's, and a group's own within the broker's bounds."""
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import ConfigChanged
+from headrace.cluster.metadata_records import ConfigChanged
 from headrace.cluster.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from headrace.coordinator.group.group_config import GroupConfig, GroupConfigs
 

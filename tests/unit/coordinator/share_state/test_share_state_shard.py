@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import TopicCreated, TopicDeleted
+from headrace.cluster.metadata_records import TopicCreated, TopicDeleted
 from headrace.cluster.topology import Partition
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.share_state.share_state_shard import (

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TriedAgain
-from headrace.pipeline.producer.appender import TransactionIdentity
+from headrace.pipeline.producer.batch_sender import TransactionIdentity
 from headrace.pipeline.sinks.partition_locks import PartitionLocks
 from headrace.pipeline.sinks.record_encoding import Encoding
 from headrace.pipeline.sinks.table_sink import CommittedBatch, SinkError, WrittenFile

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch_header import BatchHeader
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
 from headrace.storage.cleaning.cleaning_pass import clean

@@ -1,6 +1,6 @@
 """Which segments a cleaner merges into one."""
 
-from headrace.storage.cleaning.job import SourceSegment
+from headrace.storage.cleaning.cleaner_messages import SourceSegment
 from headrace.storage.cleaning.segment_groups import MAX_SEGMENTS, group_segments
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headrace.records.batch import whole_size
+from headrace.records.batch_header import whole_size
 from headrace.storage.directories import directory_names
 from headrace.storage.directories.future_logs import copy_start_offset, truncate_copy
 from headrace.storage.directories.log_manager import LogManager

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import (
+from headrace.records.batch_header import (
     TimestampType,
     crc_of,
     headers,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.records.batch import headers
-from headrace.records.plain_batch import plain_records
+from headrace.records.batch_header import headers
 from headrace.records.record import Record, build_batch
+from headrace.records.small_batch_builder import plain_records
 from headrace.storage.errors import (
     InvalidProducerEpoch,
     MessageTooLarge,

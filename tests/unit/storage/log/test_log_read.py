@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.storage.errors import OffsetOutOfRange
 from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig

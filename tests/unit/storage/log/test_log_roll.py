@@ -1,6 +1,6 @@
 """When a segment is rolled."""
 
-from headrace.records.batch import stamp
+from headrace.records.batch_header import stamp
 from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.producers import BatchOrigin

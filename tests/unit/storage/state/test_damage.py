@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import headers
+from headrace.records.batch_header import headers
 from headrace.records.record import iter_records
 from headrace.storage.cleaning.segment_reader import Uncleanable
 from headrace.storage.directories.log_manager import LogManager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.records.batch import crc_of, pack_header, read_header
+from headrace.records.batch_header import crc_of, pack_header, read_header
 from headrace.storage.errors import (
     CoordinatorFenced,
     InvalidProducerEpoch,

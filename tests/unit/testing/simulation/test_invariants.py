@@ -10,7 +10,8 @@ from headrace.replication.follower_progress import UNKNOWN, FollowerProgress
 from headrace.share.record_state import AcknowledgeType
 from headrace.testing.simulation import seeds
 from headrace.testing.simulation.checked_replicas import CheckedLeader
-from headrace.testing.simulation.commits import COMMITS_STAY, OWNED_ONCE, CommitLedger
+from headrace.testing.simulation.committed_offsets import COMMITS_STAY, OWNED_ONCE, CommitLedger
+from headrace.testing.simulation.compacted_topic import LAST_STAYS, check_table
 from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
 from headrace.testing.simulation.schedule import EndlessWork, Schedule
 from headrace.testing.simulation.share_group import (
@@ -21,7 +22,6 @@ from headrace.testing.simulation.share_group import (
     ShareDeliveries,
     Verdict,
 )
-from headrace.testing.simulation.table import LAST_STAYS, check_table
 from headrace.testing.simulation.transactions import (
     ONLY_COMMITTED,
     WHOLE,

@@ -15,7 +15,7 @@ from headrace.coordinator.group.records.offsets import (
 from headrace.coordinator.group.records.share import SHARE_TYPES
 from headrace.protocol.types import ZERO_UUID
 from headrace.protocol.writing import write_uvarint
-from headrace.records.plain_batch import KeyAndValue, plain_record
+from headrace.records.small_batch_builder import KeyAndValue, plain_record
 from headrace.records.varint import read_varint
 
 _INT16: Final = struct.Struct(">h")

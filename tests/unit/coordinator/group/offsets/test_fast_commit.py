@@ -17,8 +17,8 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from headrace.records.plain_batch import seal_plain_batch
 from headrace.records.record import iter_records
+from headrace.records.small_batch_builder import seal_plain_batch
 from support.groups.classic_groups import GROUP
 from support.groups.group_offsets import OffsetsDriver
 

@@ -1,7 +1,7 @@
 """OffsetFetch: named partitions, all of them, and topics by id."""
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.records import TopicCreated
+from headrace.cluster.metadata_records import TopicCreated
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,

@@ -18,7 +18,7 @@ from headrace.coordinator.group.records.offsets import (
 )
 from headrace.coordinator.group.records.share import SHARE_TYPES
 from headrace.protocol.types import ZERO_UUID
-from headrace.records.plain_batch import plain_record
+from headrace.records.small_batch_builder import plain_record
 
 KEY = OffsetCommitKey(group_id="g", topic="t", partition=3)
 

@@ -1,0 +1,60 @@
+"""Metadata as the records that build it: a whole image, or what a store has read. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.metadata_records import (
+    BrokerRegistered,
+    ClusterNamed,
+    ConfigChanged,
+    ControllerElected,
+    FeatureSet,
+    MetadataRecord,
+    ProducerIdsReserved,
+    TopicCreated,
+)
+from headrace.cluster.resources import ConfigResource
+from headrace.cluster.topology import BrokerRegistration
+
+
+class _Metadata(Protocol):
+    """Everything but topics and configurations."""
+
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def controller_id(self) -> int: ...
+    @property
+    def controller_epoch(self) -> int: ...
+    @property
+    def next_producer_id(self) -> int: ...
+    @property
+    def features(self) -> Mapping[str, int]: ...
+    @property
+    def brokers(self) -> Mapping[int, BrokerRegistration]: ...
+
+
+def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
+    """Records that build the image from an empty one, except for its version."""
+    topics = (TopicCreated(*topic) for topic in image.topics.values())
+    return build_records(image, topics, image.configs)
+
+
+def build_records(
+    metadata: _Metadata,
+    topics: Iterable[TopicCreated],
+    configs: Mapping[ConfigResource, Mapping[str, str]],
+) -> Iterator[MetadataRecord]:
+    """Records that build an image from an empty one: topics before their configurations."""
+    yield ClusterNamed(metadata.cluster_id)
+    yield ControllerElected(metadata.controller_id, metadata.controller_epoch)
+    yield ProducerIdsReserved(metadata.next_producer_id)
+    for name, level in metadata.features.items():
+        yield FeatureSet(name, level)
+    for broker in metadata.brokers.values():
+        yield BrokerRegistered(broker)
+    yield from topics
+    for resource, values in configs.items():
+        for name, value in values.items():
+            yield ConfigChanged(resource, name, value)
