@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.cluster.topology import NO_LEADER, Partition
-from headrace.controller.partition_change import ElectionContext, PartitionChange
+from headrace.controller.leader_election import ElectionContext
+from headrace.controller.partition_change import PartitionChange
 
 BROKERS = (1, 2, 3)
 

@@ -33,13 +33,13 @@ from headrace.controller.broker_fencing import (
 from headrace.controller.decisions import Decisions
 from headrace.controller.election_triggers import (
     Disks,
-    Rules,
     initialize_partitions,
     rebalance_preferred_leaders,
     update_eligible_leaders,
 )
 from headrace.controller.epoch_bump import raised_epochs
 from headrace.controller.errors import NotController
+from headrace.controller.leader_election import Rules
 from headrace.controller.metadata_polls import FollowedMetadata, MetadataPolls
 from headrace.controller.result import ControllerResult
 

@@ -16,14 +16,9 @@ from headrace.cluster.metadata_records import (
     PartitionChanged,
 )
 from headrace.cluster.topology import BrokerRegistration, Topic
-from headrace.controller.election_triggers import (
-    Disks,
-    Rules,
-    TopicRules,
-    handle_unclean_shutdown,
-    live_ids,
-)
-from headrace.controller.partition_change import ElectionContext, PartitionChange
+from headrace.controller.election_triggers import Disks, handle_unclean_shutdown
+from headrace.controller.leader_election import ElectionContext, Rules, TopicRules, live_ids
+from headrace.controller.partition_change import PartitionChange
 from headrace.controller.staged_records import StagedRecords
 
 

@@ -14,7 +14,7 @@ from headrace.cluster.metadata_records import (
 )
 from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint
 from headrace.controller.broker_fencing import elect_new_leaders
-from headrace.controller.election_triggers import Rules
+from headrace.controller.leader_election import Rules
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.controller.staged_records import StagedRecords
 from headrace.protocol.errors import ErrorCode

@@ -6,7 +6,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import BrokerLeaving, MetadataRecord, PartitionChanged
 from headrace.cluster.topology import NO_LEADER
 from headrace.controller.broker_registration import check_broker_epoch
-from headrace.controller.election_triggers import Rules, election_context
+from headrace.controller.leader_election import Rules, election_context
 from headrace.controller.partition_change import PartitionChange
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.controller.staged_records import StagedRecords

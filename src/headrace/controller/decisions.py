@@ -35,7 +35,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
 
 if TYPE_CHECKING:
-    from headrace.controller.election_triggers import Rules
+    from headrace.controller.leader_election import Rules
 
 
 class Decisions:

@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.cluster.configs.config_def import ConfigValue
 from headrace.cluster.effective_config import EffectiveConfig
-from headrace.controller.election_triggers import Rules, TopicRules
+from headrace.controller.leader_election import Rules, TopicRules
 
 _EACH_MESSAGE: Final = 1
 

@@ -1,28 +1,27 @@
-"""Leader elections: on request, to preferred leaders, and after unclean shutdowns. Pure.
+"""The events that start leader elections, apart from dead brokers. Pure.
 
-`broker_fencing` elects leaders after a broker died; `partition_change` decides for one partition.
+They are requests, the rebalancing of preferred leaders, unclean shutdowns and changed settings.
+`broker_fencing` handles dead brokers. `leader_election` chooses the leader of one partition.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord, PartitionChanged
 from headrace.cluster.topology import NO_LEADER
-from headrace.controller.partition_change import Election, ElectionContext, PartitionChange
+from headrace.controller.leader_election import (
+    Election,
+    ElectionContext,
+    Rules,
+    election_context,
+    live_ids,
+)
+from headrace.controller.partition_change import PartitionChange
 from headrace.controller.replica_placement import new_partition
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
-
-
-class TopicRules(NamedTuple):
-    """The topic settings that matter for elections."""
-
-    min_isr: int = 1
-    unclean: bool = False
-    flushes_each_ack: bool = False  # acknowledged records survive the loss of the page cache
 
 
 class Disks(Enum):
@@ -33,10 +32,6 @@ class Disks(Enum):
     LOST = "none: it has nothing"
 
 
-Rules = Callable[[str], TopicRules]
-"""Returns the rules of the topic with this name."""
-
-
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
     """The result of an election for one partition."""
@@ -44,16 +39,6 @@ class ElectionResult:
     topic: str
     index: int
     error: ApiError = NO_ERROR
-
-
-def live_ids(image: MetadataImage) -> frozenset[int]:
-    """The brokers that may lead partitions and host new replicas."""
-    return frozenset(id_ for id_, broker in image.brokers.items() if broker.is_available)
-
-
-def election_context(image: MetadataImage, rules: Rules, topic: str) -> ElectionContext:
-    of_topic = rules(topic)
-    return ElectionContext(live_ids(image), of_topic.min_isr, of_topic.unclean)
 
 
 def update_eligible_leaders(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord, PartitionChanged
 from headrace.cluster.topology import BrokerRegistration, Partition, Topic
-from headrace.controller.election_triggers import Rules, election_context, live_ids
+from headrace.controller.leader_election import Rules, election_context, live_ids
 from headrace.controller.partition_change import PartitionChange
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode

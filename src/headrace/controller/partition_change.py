@@ -1,6 +1,7 @@
 """One change of a partition: leader, in-sync replicas, eligible leaders, reassignment. Pure.
 
-A `PartitionChange` collects the events of a partition and computes its next state. Guarantees:
+A `PartitionChange` collects the events of a partition and computes its next state;
+`leader_election` chooses the leader. Guarantees:
 
 - the leader is live and in sync;
 - the leader epoch grows when the leader changes or a replica is removed, and only then;
@@ -10,27 +11,10 @@ A `PartitionChange` collects the events of a partition and computes its next sta
   again (KIP-966), because it has every acknowledged record.
 """
 
-from collections.abc import Collection, Iterable
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from headrace.cluster.topology import NO_LEADER, Partition
-
-
-class Election(Enum):
-    """Which replica may become the leader."""
-
-    ONLINE = "only a partition without a leader gets a new one"
-    PREFERRED = "the first replica, if it is live and in sync"
-    UNCLEAN = "any live replica, even one that lacks acknowledged records"
-
-
-class ElectionContext(NamedTuple):
-    """The inputs of an election besides the partition's own state."""
-
-    live: Collection[int]  # brokers that may lead: registered, not fenced, not shutting down
-    min_isr: int = 1
-    unclean: bool = False  # unclean.leader.election.enable: availability before durability
+from headrace.controller.leader_election import Election, ElectionContext, elect_leader
 
 
 class PartitionChange:
@@ -100,7 +84,9 @@ class PartitionChange:
         """The next state of the partition, with new epochs; None if nothing changes."""
         before = self._before
         self._complete_reassignment()
-        self._elect_leader(election)
+        self._leader, self._isr, self._was_unclean = elect_leader(
+            self._replicas, self._isr, self._eligible, self._leader, self._context, election
+        )
         self._update_eligible_leaders()
         after = before._replace(
             replicas=self._replicas,
@@ -132,29 +118,6 @@ class PartitionChange:
         if target and isr and set(self._adding) <= set(isr):
             self._replicas, self._isr = target, isr
             self._adding = self._removing = ()
-
-    def _elect_leader(self, election: Election) -> None:
-        live = self._context.live
-        # Dead replicas are out of sync. If all are dead, keep the set: the first one to return
-        # still has every acknowledged record.
-        self._isr = tuple(id_ for id_ in self._isr if id_ in live) or self._isr
-        first = self._replicas[0]
-        if election is Election.PREFERRED and first in live and first in self._isr:
-            self._leader = first
-        if self._leader not in live or self._leader not in self._isr:
-            self._leader = self._first_live(self._isr)
-        if self._leader != NO_LEADER:
-            return
-        chosen = self._first_live(self._eligible)
-        if chosen == NO_LEADER and (election is Election.UNCLEAN or self._context.unclean):
-            chosen = self._first_live(self._replicas)
-            self._was_unclean = chosen != NO_LEADER
-        if chosen != NO_LEADER:
-            self._leader, self._isr = chosen, (chosen,)
-
-    def _first_live(self, among: Collection[int]) -> int:
-        live = self._context.live
-        return next((id_ for id_ in self._replicas if id_ in live and id_ in among), NO_LEADER)
 
     def _update_eligible_leaders(self) -> None:
         enough = min(self._context.min_isr, len(self._replicas))

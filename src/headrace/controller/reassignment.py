@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord, PartitionChanged
 from headrace.cluster.topology import Partition
-from headrace.controller.election_triggers import Rules, election_context
+from headrace.controller.leader_election import Rules, election_context
 from headrace.controller.partition_change import PartitionChange
 from headrace.controller.replica_placement import check_assignment
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused

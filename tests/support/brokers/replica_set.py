@@ -9,7 +9,8 @@ from random import Random
 
 from headrace.clock import SystemClock
 from headrace.cluster.topology import NO_LEADER, Partition
-from headrace.controller.partition_change import ElectionContext, PartitionChange
+from headrace.controller.leader_election import ElectionContext
+from headrace.controller.partition_change import PartitionChange
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch_header import headers
 from headrace.records.record import Record, build_batch, iter_records

@@ -12,7 +12,7 @@ from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 from headrace.controller.broker_fencing import Arrival, fence_broker, reconcile_brokers
 from headrace.controller.broker_registration import unregister_broker
 from headrace.controller.controlled_shutdown import begin_controlled_shutdown
-from headrace.controller.election_triggers import TopicRules
+from headrace.controller.leader_election import TopicRules
 from headrace.protocol.errors import ErrorCode
 
 TOPIC_ID = bytes(15) + b"\1"

@@ -5,13 +5,9 @@ import pytest
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import BrokerRegistered, MetadataRecord, TopicCreated
 from headrace.cluster.topology import BrokerRegistration, Partition
-from headrace.controller.election_triggers import (
-    TopicRules,
-    elect_leaders,
-    rebalance_preferred_leaders,
-)
+from headrace.controller.election_triggers import elect_leaders, rebalance_preferred_leaders
 from headrace.controller.isr_changes import IsrChange, IsrMember, alter_partitions
-from headrace.controller.partition_change import Election
+from headrace.controller.leader_election import Election, TopicRules
 from headrace.protocol.errors import ErrorCode
 
 TOPIC_ID = bytes(15) + b"\1"

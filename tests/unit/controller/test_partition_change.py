@@ -1,7 +1,8 @@
 """The changes of one partition: leader, in-sync replicas, eligible leaders, reassignment."""
 
 from headrace.cluster.topology import NO_LEADER, Partition
-from headrace.controller.partition_change import Election, ElectionContext, PartitionChange
+from headrace.controller.leader_election import Election, ElectionContext
+from headrace.controller.partition_change import PartitionChange
 
 FULL = Partition(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, leader_epoch=5, partition_epoch=9)
 

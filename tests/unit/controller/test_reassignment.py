@@ -5,7 +5,7 @@ import pytest
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import BrokerRegistered, MetadataRecord, TopicCreated
 from headrace.cluster.topology import BrokerRegistration, Partition
-from headrace.controller.election_triggers import TopicRules
+from headrace.controller.leader_election import TopicRules
 from headrace.controller.reassignment import (
     Reassignment,
     alter_reassignments,

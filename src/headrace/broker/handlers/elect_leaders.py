@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.election_triggers import ElectionResult, elect_leaders
-from headrace.controller.partition_change import Election
+from headrace.controller.leader_election import Election
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,

@@ -26,7 +26,7 @@ from headrace.cluster.metadata_store import ClusterStore, Elected, StoreError
 from headrace.cluster.topology import BrokerRegistration as RegisteredBroker
 from headrace.controller.active_controller import ActiveController
 from headrace.controller.decisions import Decisions
-from headrace.controller.election_triggers import live_ids
+from headrace.controller.leader_election import live_ids
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

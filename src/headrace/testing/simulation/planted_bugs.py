@@ -6,7 +6,7 @@ code for the duration of a simulation.
 # ruff: noqa: ANN401 - patches take what the original takes
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +18,7 @@ from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
 from headrace.broker.replication.follower_fetch_session import FollowerFetchSession
 from headrace.broker.replication.replica_fetcher import ReplicaFetcher
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
-from headrace.controller import broker_fencing, isr_changes
-from headrace.controller.partition_change import PartitionChange
+from headrace.controller import broker_fencing, isr_changes, leader_election
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.follower import Follower
@@ -239,9 +238,8 @@ def _admit_any_incarnation(_original: Any) -> object:
 
 
 def _elect_anyone(_original: Any) -> object:
-    def first_live(self: PartitionChange, _among: object) -> int:
-        live = self._context.live
-        return next((id_ for id_ in reversed(self._replicas) if id_ in live), -1)
+    def first_live(replicas: tuple[int, ...], live: Collection[int], _among: object) -> int:
+        return next((id_ for id_ in reversed(replicas) if id_ in live), -1)
 
     return first_live
 
@@ -370,7 +368,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "elect-anyone": Planted(
         "Any live replica is elected, in sync or not",
-        _replace(PartitionChange, "_first_live", _elect_anyone),
+        _replace(leader_election, "_first_live", _elect_anyone),
     ),
     "trust-everyone": Planted(
         "A broker that lost its page cache stays in sync (no KIP-966)",
