@@ -59,9 +59,11 @@ def test_batches_are_limited_by_bytes(url: str, bootstrap: str, name: str, tmp_p
     assert max(others) <= 1.5 * LIMIT_BYTES / RECORD_BYTES
 
 
-def test_plans_that_combine_rows_are_recognized(url: str) -> None:
+def test_plans_that_combine_rows_are_recognized(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
+    # PySpark sets it in this process, and later tests open classic sessions: restore it.
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     spark = SparkSession.builder.remote(url).create()
     try:
         spark.range(3).createOrReplaceTempView("other")
