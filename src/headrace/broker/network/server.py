@@ -117,7 +117,7 @@ class Server:
                 name = "max.connections" if full else "max.connections.per.ip"
                 log.warning(
                     "refused a connection",
-                    extra={"peer": connection.peer, "apply_limits": name, "refused": self._refused},
+                    extra={"peer": connection.peer, "limit": name, "refused": self._refused},
                 )
             return False
         self._connections[connection] = None
