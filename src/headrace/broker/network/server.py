@@ -12,7 +12,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.dispatch import Dispatcher
@@ -26,8 +26,7 @@ log = logging.getLogger(__name__)
 RELEASE_MEMORY_AFTER_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
+class ServerLimits(NamedTuple):
     """Limits on connections and requests."""
 
     max_frame_bytes: int
