@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from headrace.broker.network.server import ServerLimits
+from headrace.broker.network.connection_limits import ServerLimits
 from headrace.cluster.effective_config import EffectiveConfig
 
 
