@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from headrace.broker.membership.broker_lifecycle import RETRY_S, BrokerIdentity, BrokerLifecycle
+from headrace.broker.membership.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from headrace.broker.membership.controller_election import RETRY_S
 from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.clock import SystemClock
