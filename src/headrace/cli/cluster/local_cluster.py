@@ -17,7 +17,7 @@ from typing import IO, Final, NamedTuple
 
 from headrace.cli.cluster.local_broker import LocalBroker
 from headrace.cli.cluster.process_reaper import ProcessReaper
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.zookeeper_server import (
     LOOPBACK,
     ZooKeeperServer,

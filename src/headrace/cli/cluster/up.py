@@ -35,7 +35,8 @@ from headrace.cli.cluster.local_cluster import (
 from headrace.cli.cluster.process_reaper import lives
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.confirmation import Execute, OldYes, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.error_messages import not_found, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Format, Output, Table, remark
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError

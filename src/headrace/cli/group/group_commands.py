@@ -9,7 +9,8 @@ import typer
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.error_messages import not_found, refused
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
 from headrace.cli.group.group_removal import Filter, delete_named, only_one
 from headrace.cli.group.seek import (

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from headrace.cli.confirmation import is_approved
-from headrace.cli.exits import ExitCode, missing, usage
+from headrace.cli.error_messages import missing, usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient

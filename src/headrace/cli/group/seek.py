@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from headrace.cli.confirmation import is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, sentence, usage
+from headrace.cli.error_messages import sentence, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.offset_lookup import bounds_of, resolve
 from headrace.cli.output import Table, code_of, counted, remark
 from headrace.cli.position_parser import AtOffset, Start, parse_start

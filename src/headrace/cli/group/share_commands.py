@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import ExitCode
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.group.group_commands import no_group, show_groups
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
 from headrace.cli.group.group_removal import delete_named, only_one

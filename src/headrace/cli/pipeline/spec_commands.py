@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.exits import ExitCode, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import Form
 from headrace.cli.output import Format, write
 from headrace.cli.pipeline.flow_selection import SpecFile, installed

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
+from headrace.cli.error_messages import no_partition, not_found, refused, usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import TopicName
 from headrace.cli.output import counted, progress, remark
 from headrace.cli.records.broker_errors import PRODUCE, BrokerErrors, full_disks

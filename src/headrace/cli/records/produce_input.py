@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headrace.cli.exits import CommandFailed, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records.format_string import Codings, Headers
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 

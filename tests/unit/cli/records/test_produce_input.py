@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records.format_string import Codings, PrintableRecord
 from headrace.cli.records.produce_input import (
     InputForm,
