@@ -201,7 +201,7 @@ class Planner:
         if start < first:
             raise PlanError(
                 f"{partition}: offsets {start} to {first - 1} were deleted before they were read "
-                "(retention). Set on_data_loss: continue to read on from offset {first}"
+                f"(retention). Set on_data_loss: continue to read on from offset {first}"
             )
         raise PlanError(
             f"{partition} ends at {end}, but the table holds it up to {start}: the log lost data, "
