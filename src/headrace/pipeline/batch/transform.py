@@ -10,11 +10,11 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from headrace.name_suggestion import nearest_name
 from headrace.pipeline.batch.expectations import expect
 from headrace.pipeline.batch.partition_rules import fitting
 from headrace.pipeline.batch.stateful_plan import crosses_rows
@@ -169,8 +169,8 @@ def _load_step(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFram
     function = getattr(module, attribute, None)
     if not callable(function):
         names = [name for name, each in vars(module).items() if callable(each)]
-        close = get_close_matches(attribute, names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        near = nearest_name(attribute, names)
+        hint = "" if near is None else f"; did you mean {near}?"
         raise TransformError(f"{where} has no function {attribute}{hint}")
     return module, function
 

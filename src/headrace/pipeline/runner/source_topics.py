@@ -1,13 +1,13 @@
 """The topics of a flow, their bounds, the flow's start position, and its consumer group."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.batch.planner import PlanError, SourcePartition, StartPosition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
+from headrace.pipeline.source.read_plan import missing_topic
 from headrace.pipeline.source.sampling import average_record_bytes
 from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSource
 
@@ -66,9 +66,7 @@ class SourceTopics:
         """
         for name in self._source.topics:
             if name not in log.topic_ids:
-                close = get_close_matches(name, self._admin.topics(lambda _: True), n=1)
-                hint = f"Did you mean {close[0]!r}?" if close else "Create it, or correct the name"
-                raise PlanError(f"no topic {name!r}. {hint}")
+                raise PlanError(missing_topic(name, self._admin.topics(lambda _: True)))
         return StartPosition(log.topic_ids, self._starts(log))
 
     def _starts(self, log: SourcePartition) -> dict[TopicPartition, int]:
