@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.runner.events import Event, EventKind
 from headrace.pipeline.runner.flow_context import FlowContext, open_parts
-from headrace.pipeline.runner.flow_loop import FlowFailed, FlowLoop
+from headrace.pipeline.runner.flow_loop import FlowLoop
+from headrace.pipeline.runner.flow_retries import FlowFailed
 from headrace.pipeline.runner.source_topics import SourceTopics
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sources import TopicSource

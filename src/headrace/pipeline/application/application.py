@@ -15,7 +15,8 @@ from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.runner.first_connection import check_connection
 from headrace.pipeline.runner.flow_context import open_parts
-from headrace.pipeline.runner.flow_loop import MAX_RETRIES, FlowFailed, FlowLoop
+from headrace.pipeline.runner.flow_loop import FlowLoop
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES, FlowFailed
 from headrace.pipeline.runner.single_writer_check import check_sole_writer
 from headrace.pipeline.spark.session import open_session
 from headrace.pipeline.spec.flow import Flow

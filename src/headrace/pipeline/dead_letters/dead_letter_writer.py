@@ -9,19 +9,20 @@ directory records the same, because brokers delete the offsets of inactive group
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.client.offsets import delete_offsets
 from headrace.client.results import TopicPartition
+from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.dead_letters.staged_records import staged_letters
 from headrace.pipeline.producer import (
     ProducerFailed,
     ProducerFenced,
     ProducerSettings,
     TransactionalProducer,
+    initialized_producer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
 from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
@@ -36,7 +37,7 @@ def marker_group(pipeline: str) -> str:
     return f"{pipeline}.dead-letters"
 
 
-class DeadLetterWriter:
+class DeadLetterWriter(ClosedOnExit):
     """The dead letters of one pipeline. A new writer fences every earlier one."""
 
     def __init__(
@@ -48,17 +49,6 @@ class DeadLetterWriter:
         self._journal = TopicJournal(checkpoint / JOURNAL)
         self._producer: TransactionalProducer | None = None
         self._partitions = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         producer, self._producer = self._producer, None
@@ -121,13 +111,7 @@ class DeadLetterWriter:
 
     def _ready(self) -> TransactionalProducer:
         if self._producer is None:
-            producer = TransactionalProducer(self._settings, self.group)
-            try:
-                producer.init()
-            except BaseException:
-                producer.close()
-                raise
-            self._producer = producer
+            self._producer = initialized_producer(self._settings, self.group)
         return self._producer
 
     def _ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:

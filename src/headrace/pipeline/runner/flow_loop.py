@@ -49,8 +49,8 @@ from headrace.pipeline.formats.prepared_format import Schemas, grow
 from headrace.pipeline.formats.prepared_format import prepare as prepare_formats
 from headrace.pipeline.formats.schema import type_text
 from headrace.pipeline.runner.events import Event, EventKind, Report
-from headrace.pipeline.runner.failures import BatchFailure, failure_of
 from headrace.pipeline.runner.flow_context import FlowContext
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES, FlowRetries
 from headrace.pipeline.runner.table_maintenance import TableMaintenance
 from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, TaskWriter
@@ -63,9 +63,6 @@ from headrace.pipeline.spec.sinks import Topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_RETRIES: Final = 12
-FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 30.0
 INFERENCE_RECORDS: Final = 10_000
 UNKNOWN_SIZE_RECORDS: Final = 10_000
 """The most records in a batch with a limit in bytes, while the size of records is unknown."""
@@ -75,15 +72,6 @@ TRANSACTION_BYTES: Final = 256 << 20
 NOT_WATCHED: Final = (
     "new fields of the values are not noticed with this key format: give the values a schema"
 )
-
-
-class FlowFailed(Exception):
-    """The flow cannot continue. The message is written for the user."""
-
-    def __init__(self, flow: str, failure: BatchFailure) -> None:
-        super().__init__(failure.message)
-        self.flow = flow
-        self.failure = failure
 
 
 class BadRecordFound(Exception):
@@ -153,7 +141,7 @@ class FlowLoop:
         self._report = report
         self._stop = stop
         self._until_caught_up = until_caught_up or flow.trigger_s is None
-        self._max_retries = max_retries
+        self._retries = FlowRetries(flow.id, report, stop, max_retries)
         self._on_data_loss = OnDataLoss(parts.source.on_data_loss)
         self._upkeep = TableMaintenance(flow, parts.sink, parts.checkpoint)
         self._goal: dict[TopicPartition, int] | None = None
@@ -169,33 +157,21 @@ class FlowLoop:
 
     def run(self) -> None:
         """Runs the loop. Raises `FlowFailed`."""
-        self._tell(EventKind.STARTED)
-        attempt = 0
+        self._report_event(EventKind.STARTED)
         while not self._stop.is_set():
             began = time.monotonic()
             try:
                 step = self.step()
             except Exception as error:
-                attempt += 1
-                self._failed(error, attempt)
+                self._retries.pause_after(error)
                 continue
-            attempt = 0
+            self._retries.reset()
             if step is LoopStep.CAUGHT_UP:
-                self._tell(EventKind.CAUGHT_UP)
+                self._report_event(EventKind.CAUGHT_UP)
                 break
             if step is not LoopStep.MORE and not self._until_caught_up:
                 self._stop.wait(max(0.0, (self._flow.trigger_s or 0) - time.monotonic() + began))
-        self._tell(EventKind.STOPPED)
-
-    def _failed(self, error: Exception, attempt: int) -> None:
-        """Waits before the next attempt. Raises `FlowFailed` if a retry cannot help."""
-        failure = failure_of(error)
-        if not failure.passing or attempt > self._max_retries:
-            self._tell(EventKind.FAILED, message=failure.message)
-            raise FlowFailed(self._flow.id, failure) from error
-        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
-        self._tell(EventKind.RETRY, message=f"{failure.message} (again in {pause:g} s)")
-        self._stop.wait(pause)
+        self._report_event(EventKind.STOPPED)
 
     # --- one batch ------------------------------------------------------------------------------
 
@@ -219,7 +195,7 @@ class FlowLoop:
             self._keep_up()
             return LoopStep.IDLE
         for each in plan.lost:
-            self._tell(
+            self._report_event(
                 EventKind.WARNING,
                 message=f"{each.of}: offsets {each.start} to {each.end} are gone, unread",
             )
@@ -269,7 +245,7 @@ class FlowLoop:
             new = {each: first for each, (first, _) in log.bounds.items()}
             starts = {each: new[each] for each in new if each not in held.offsets}
             beginning = replace(beginning, starts={**beginning.starts, **starts})
-            self._tell(
+            self._report_event(
                 EventKind.WARNING,
                 message="the checkpoint is new, but the table has batches of this pipeline: "
                 "going on behind them",
@@ -306,9 +282,9 @@ class FlowLoop:
                 job = self._job(plan, batch, schemas)
                 result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
             if self._max_bytes is not None:
-                told = result.record_bytes or (job.average_bytes and job.average_bytes())
-                told = told or parts.log.record_bytes(plan.ranges)
-                self._record_bytes = told or self._record_bytes
+                average = result.record_bytes or (job.average_bytes and job.average_bytes())
+                average = average or parts.log.record_bytes(plan.ranges)
+                self._record_bytes = average or self._record_bytes
         fields = found_in(staging)
         if fields is not None and self._schema_grows(plan, fields):
             return None
@@ -327,9 +303,9 @@ class FlowLoop:
             self._show_group(committed.offsets)
         parts.checkpoint.clear_staging()
         for each in result.damaged:
-            self._tell(EventKind.WARNING, message=each)
+            self._report_event(EventKind.WARNING, message=each)
         if fields is not None:
-            self._tell(EventKind.WARNING, message=fields.unread())
+            self._report_event(EventKind.WARNING, message=fields.unread())
         self._landed(plan, result, committed, log, phases)
         return committed
 
@@ -343,7 +319,7 @@ class FlowLoop:
             )
             self._use_schemas(schemas)
             if schemas.value.is_inferred and self._form is None:
-                self._tell(EventKind.WARNING, message=NOT_WATCHED)
+                self._report_event(EventKind.WARNING, message=NOT_WATCHED)
             if self._form is not None and can_be_quick(self._flow):
                 self._quick = quick_session(spark)
         assert self._schemas is not None
@@ -366,7 +342,7 @@ class FlowLoop:
         new = ", ".join(
             f"{each.name} {type_text(each.type)}" for each in grown.columns[len(columns.columns) :]
         )
-        self._tell(EventKind.SCHEMA, message=f"new fields become columns: {new}")
+        self._report_event(EventKind.SCHEMA, message=f"new fields become columns: {new}")
         return True
 
     def _use_schemas(self, schemas: Schemas) -> None:
@@ -419,19 +395,21 @@ class FlowLoop:
             self._parts.log.commit(self._flow.id, offsets)
             self._in_group = dict(offsets)
         except Exception as error:
-            self._tell(EventKind.WARNING, message=f"the group's offsets are not committed: {error}")
+            self._report_event(
+                EventKind.WARNING, message=f"the group's offsets are not committed: {error}"
+            )
 
     def _keep_up(self) -> None:
         for what in self._upkeep.due():
             try:
-                self._tell(EventKind.UPKEEP, message=self._upkeep.perform(what))
+                self._report_event(EventKind.UPKEEP, message=self._upkeep.perform(what))
             except Exception as error:
-                self._tell(EventKind.WARNING, message=f"{what} failed: {error}")
+                self._report_event(EventKind.WARNING, message=f"{what} failed: {error}")
                 return
 
     # --- events ---------------------------------------------------------------------------------
 
-    def _tell(self, kind: EventKind, *, message: str = "") -> None:
+    def _report_event(self, kind: EventKind, *, message: str = "") -> None:
         self._report(Event(self._flow.id, kind, message=message))
 
     def _idle(self, log: SourcePartition, held: CommittedBatch | None) -> None:

@@ -24,6 +24,7 @@ from headrace.pipeline.producer import (
     ProducerFailed,
     ProducerSettings,
     TransactionalProducer,
+    initialized_producer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
 from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
@@ -223,13 +224,7 @@ class TopicSink:
 
     def _open_producer(self, pipeline: str) -> TransactionalProducer:
         if self._producer is None:
-            producer = TransactionalProducer(self._settings.producer, sink_group(pipeline))
-            try:
-                producer.init()
-            except BaseException:
-                producer.close()
-                raise
-            self._producer = producer
+            self._producer = initialized_producer(self._settings.producer, sink_group(pipeline))
         return self._producer
 
     def _was_committed(self, intent: WriteIntent) -> bool:

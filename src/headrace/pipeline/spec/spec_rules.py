@@ -206,9 +206,9 @@ def _check_steps(flow: _FlowSections) -> Iterator[Problem]:
             except NotASelect as error:
                 yield Problem(at, str(error), "SELECT ... FROM source")
                 continue
-            error = stateful_sql_error(select.crosses_rows, step.scope)
-            if error:
-                yield Problem(at, error, STATEFUL_STEP_FIX)
+            message = stateful_sql_error(select.crosses_rows, step.scope)
+            if message:
+                yield Problem(at, message, STATEFUL_STEP_FIX)
 
 
 def _check_expectations(flow: _FlowSections) -> Iterator[Problem]:

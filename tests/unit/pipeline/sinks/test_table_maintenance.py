@@ -205,8 +205,10 @@ def test_a_batch_committed_by_two_runs_is_written_once(
     if lake.name == "parquet":  # distinguishes leftovers of a crash from its own
         mine = written(sink, batch(BATCHES), row(BATCHES))
     if lake.name == "iceberg":
-        usual = IcebergSink._commit
-        monkeypatch.setattr(IcebergSink, "_commit", lambda self, *args: late(self, usual, *args))
+        original = IcebergSink._commit_files
+        monkeypatch.setattr(
+            IcebergSink, "_commit_files", lambda self, *args: late(self, original, *args)
+        )
 
     def late(self: IcebergSink, usual: Callable[..., None], *args: object) -> None:
         if self is sink:
