@@ -60,7 +60,7 @@ class DeadLetterWriter(ClosedOnExit):
 
         The open transaction of an earlier run has ended when this returns.
         """
-        marker = last_marked(self.group, self._ready().offsets(self.group, partitions))
+        marker = last_marked(self.group, self._open_producer().offsets(self.group, partitions))
         return settled(marker, self._journal.read(), self._was_committed)
 
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
@@ -74,15 +74,15 @@ class DeadLetterWriter(ClosedOnExit):
         if not staged:
             return 0
         if marker is not None and marker.batch_id >= batch.batch_id:
-            _check_own(marker, batch)
+            _check_own_marker(marker, batch)
             return 0
-        producer = self._ready()
+        producer = self._open_producer()
         partitions = self._partition_count(producer)
         done = CommittedBatch(batch.batch_id, batch.ends, f"{self.topic}@{batch.batch_id}")
         written = 0
         try:
             self._journal.intend(
-                WriteIntent(done, producer.identity.producer_id, self._ends(producer))
+                WriteIntent(done, producer.identity.producer_id, self._end_offsets(producer))
             )
             now_ms = time.time_ns() // 1_000_000
             for partition, letter in staged_letters(batch, staged, now_ms):
@@ -99,22 +99,22 @@ class DeadLetterWriter(ClosedOnExit):
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
         """Deletes the marker and the journal, so that the pipeline starts from the beginning."""
-        found = self._ready().offsets(self.group, partitions)
+        found = self._open_producer().offsets(self.group, partitions)
 
         async def delete(client: ClusterClient) -> None:
             timeout_s = self._settings.delivery_timeout_s
             await delete_offsets(client, self.group, list(found), timeout_s=timeout_s)
 
         if found:
-            self._ready().call(delete)
+            self._open_producer().call(delete)
         self._journal.forget()
 
-    def _ready(self) -> TransactionalProducer:
+    def _open_producer(self) -> TransactionalProducer:
         if self._producer is None:
             self._producer = initialized_producer(self._settings, self.group)
         return self._producer
 
-    def _ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+    def _end_offsets(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
         timeout_s = self._settings.delivery_timeout_s
         try:
             return producer.call(
@@ -125,7 +125,7 @@ class DeadLetterWriter(ClosedOnExit):
 
     def _was_committed(self, intent: WriteIntent) -> bool:
         timeout_s = self._settings.delivery_timeout_s
-        return self._ready().call(
+        return self._open_producer().call(
             lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
         )
 
@@ -141,7 +141,7 @@ class DeadLetterWriter(ClosedOnExit):
         return self._partitions
 
 
-def _check_own(marker: CommittedBatch, batch: BatchInfo) -> None:
+def _check_own_marker(marker: CommittedBatch, batch: BatchInfo) -> None:
     """Raises `ProducerFenced` if the marker has other end offsets than the batch.
 
     A batch whose letters are in the topic is planned from its marker, so both have the same end

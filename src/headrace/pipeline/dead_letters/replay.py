@@ -121,8 +121,10 @@ class Replay:
                 self.outcome.sent[ready.into.topic] += 1
         return self.outcome
 
-    def execute(self, told: Callable[[ReplayResult], None] = lambda outcome: None) -> ReplayResult:
-        """Sends the letters; calls `told` after each transaction."""
+    def execute(
+        self, report_progress: Callable[[ReplayResult], None] = lambda outcome: None
+    ) -> ReplayResult:
+        """Sends the letters; calls `report_progress` after each transaction."""
         topic = self._request.topic
         layout = self._layout(topic)
         with TransactionalProducer(self._settings, _group(topic)) as producer:
@@ -138,7 +140,7 @@ class Replay:
                 waiting.leave(each for each in letters if (each.at, each.offset) not in sent)
                 if ready:
                     self._send(producer, ready, layout, waiting)
-                    told(self.outcome)
+                    report_progress(self.outcome)
         if self._request.limit is None:
             self._admin.commit(_group(topic), waiting.final(ranges))
         return self.outcome
@@ -315,4 +317,6 @@ class _Waiting:
 
     def final(self, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, int]:
         """The group's offsets at the end of the replay."""
-        return {each.of: self._first.get(each.of, each.end) for each in ranges}
+        return {
+            each.topic_partition: self._first.get(each.topic_partition, each.end) for each in ranges
+        }

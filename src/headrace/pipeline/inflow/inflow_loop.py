@@ -92,7 +92,7 @@ class InflowLoop:
         try:
             return self._run_batch(intent)
         except Exception as error:
-            explained = self._inputs.explained(error)
+            explained = self._inputs.clearer_error(error)
             if explained is error:
                 raise
             raise explained from error

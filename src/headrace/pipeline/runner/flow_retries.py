@@ -40,7 +40,7 @@ class FlowRetries:
         """Waits before the next attempt. Raises `FlowFailed` if a retry cannot help."""
         self._failures += 1
         failure = failure_of(error)
-        if not failure.passing or self._failures > self._max_retries:
+        if not failure.retriable or self._failures > self._max_retries:
             self._report(Event(self._flow, EventKind.FAILED, message=failure.message))
             raise FlowFailed(self._flow, failure) from error
         pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._failures - 1))

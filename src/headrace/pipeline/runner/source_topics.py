@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.batch.planner import PlanError, SourcePartition, StartPosition
+from headrace.pipeline.batch.planner import PlanError, SourceBounds, StartPosition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
@@ -32,7 +32,7 @@ class SourceTopics:
         self._options = read_options({**options, **choice}, streaming=False)
         self._admin = LogAdmin(self._options.read)
 
-    def look(self) -> SourcePartition:
+    def read_bounds(self) -> SourceBounds:
         """Returns the topics that exist, with the first and the end offset of each partition."""
         source = self._source
         if source.pattern is not None:
@@ -42,7 +42,7 @@ class SourceTopics:
         partitions = all_partitions(layouts)
         first = self._admin.earliest(partitions) if partitions else {}
         end = self._admin.latest(partitions) if partitions else {}
-        return SourcePartition(
+        return SourceBounds(
             {topic: layout.topic_id.hex() for topic, layout in layouts.items()},
             self._within({each: (first[each], max(first[each], end[each])) for each in first}),
         )
@@ -59,7 +59,7 @@ class SourceTopics:
             if each in self._ends
         }
 
-    def begin(self, log: SourcePartition) -> StartPosition:
+    def begin(self, log: SourceBounds) -> StartPosition:
         """Returns the start position of a new flow.
 
         Raises `PlanError` if a topic does not exist.
@@ -69,7 +69,7 @@ class SourceTopics:
                 raise PlanError(missing_topic(name, self._admin.topics(lambda _: True)))
         return StartPosition(log.topic_ids, self._starts(log))
 
-    def _starts(self, log: SourcePartition) -> dict[TopicPartition, int]:
+    def _starts(self, log: SourceBounds) -> dict[TopicPartition, int]:
         match self._source.start:
             case StartOffsets() as start:
                 return {each: self._named(start, each, log) for each in log.bounds}
@@ -85,7 +85,7 @@ class SourceTopics:
             case _:
                 return {each: first for each, (first, _) in log.bounds.items()}
 
-    def _named(self, start: StartOffsets, partition: TopicPartition, log: SourcePartition) -> int:
+    def _named(self, start: StartOffsets, partition: TopicPartition, log: SourceBounds) -> int:
         first, end = log.bounds[partition]
         offset = start.offsets.get(partition.topic, {}).get(partition.partition, first)
         if offset > end:

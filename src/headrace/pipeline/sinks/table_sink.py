@@ -60,7 +60,7 @@ class BatchInfo(NamedTuple):
     @property
     def ends(self) -> dict[TopicPartition, int]:
         """The next offset to read, by partition."""
-        return {each.of: each.end for each in self.ranges}
+        return {each.topic_partition: each.end for each in self.ranges}
 
 
 class CommittedBatch(NamedTuple):

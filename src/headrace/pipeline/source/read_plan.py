@@ -137,10 +137,10 @@ def tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[tuple[O
     pieces = [piece for each in wanted for piece in split([each], -(-each.size // most))]
     if options.min_partitions is not None:
         return [(piece,) for piece in pieces]
-    return _shared(pieces, min(SHARED_TASK_OFFSETS, most))
+    return _grouped_ranges(pieces, min(SHARED_TASK_OFFSETS, most))
 
 
-def _shared(pieces: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
+def _grouped_ranges(pieces: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
     """Groups adjacent ranges while they have at most `most` offsets together."""
     together: list[tuple[OffsetRange, ...]] = []
     size = 0

@@ -59,9 +59,12 @@ def read_ranges(
         for wanted, chunk in fetching:
             for decoded in _decoded(chunk, wanted, settings):
                 if len(decoded.records):
-                    yield wanted.of, decoded.records
+                    yield wanted.topic_partition, decoded.records
                 for each in decoded.damaged:
-                    yield wanted.of, _as_record(each, with_headers=settings.with_headers)
+                    yield (
+                        wanted.topic_partition,
+                        _as_record(each, with_headers=settings.with_headers),
+                    )
     finally:
         fetching.stop()
 
@@ -78,7 +81,8 @@ def _decoded(chunk: Chunk, wanted: OffsetRange, settings: ReadSettings) -> Itera
         )
     except DamagedBatch as damaged:
         raise ReadFailed(
-            f"{wanted.of}: the batch at offset {damaged.offset} is damaged ({damaged.reason}). "
+            f"{wanted.topic_partition}: the batch at offset {damaged.offset} is damaged "
+            f"({damaged.reason}). "
             "Set on_corrupt: skip in the source of a pipeline to continue without it. "
             f"{BEHIND_DAMAGE}"
         ) from damaged
