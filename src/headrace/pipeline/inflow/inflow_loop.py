@@ -22,7 +22,8 @@ from headrace.pipeline.inflow.line_numbers import path_of_uri
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.flow_factory import open_sink
 from headrace.pipeline.runner.flow_loop import BadRecordFound
-from headrace.pipeline.runner.flow_retries import MAX_RETRIES, FlowRetries
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES
+from headrace.pipeline.runner.step_loop import LoopStep, run_steps
 from headrace.pipeline.sinks.bad_record_split import FailedRecord
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_sink import TopicSink
@@ -58,28 +59,27 @@ class InflowLoop:
         self._report = report
         self._stop = stop
         self._until_caught_up = until_caught_up or flow.trigger_s is None
-        self._retries = FlowRetries(flow.id, report, stop, max_retries)
+        self._max_retries = max_retries
         self._checkpoint = Checkpoint(flow.checkpoint)
         self._intents = BatchIntents(Path(self._checkpoint.path))
 
     def run(self) -> None:
         """Runs batches until the flow ends; raises `FlowFailed`."""
-        self._report_event(EventKind.STARTED)
-        while not self._stop.is_set():
-            try:
-                committed = self.step()
-            except Exception as error:
-                self._retries.pause_after(error)
-                continue
-            self._retries.reset()
-            if committed is None:
-                if self._until_caught_up:
-                    self._report_event(EventKind.CAUGHT_UP)
-                    break
-                self._stop.wait(self._flow.trigger_s or 0)
-        self._report_event(EventKind.STOPPED)
+        run_steps(
+            self._step,
+            self._flow.id,
+            self._report,
+            self._stop,
+            interval_s=self._flow.trigger_s or 0,
+            max_retries=self._max_retries,
+        )
 
-    def step(self) -> CommittedBatch | None:
+    def _step(self) -> LoopStep:
+        if self.run_next_batch() is not None:
+            return LoopStep.MORE  # the next step finds out whether there is more input
+        return LoopStep.CAUGHT_UP if self._until_caught_up else LoopStep.IDLE
+
+    def run_next_batch(self) -> CommittedBatch | None:
         """Runs the next batch; returns None if there is no new input."""
         held = self._sink.last_commit(self._flow.id, [])
         last = held.batch_id if held is not None else NO_BATCH
@@ -134,9 +134,6 @@ class InflowLoop:
             )
         )
         return committed
-
-    def _report_event(self, kind: EventKind, *, message: str = "") -> None:
-        self._report(Event(self._flow.id, kind, message=message))
 
 
 def _failed_row_text(failed: FailedRecord, origin: RowOrigin) -> str:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -50,7 +49,8 @@ from headrace.pipeline.formats.prepared_format import prepare as prepare_formats
 from headrace.pipeline.formats.schema import type_text
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.flow_context import FlowContext
-from headrace.pipeline.runner.flow_retries import MAX_RETRIES, FlowRetries
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES
+from headrace.pipeline.runner.step_loop import LoopStep, run_steps
 from headrace.pipeline.runner.table_maintenance import TableMaintenance
 from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, TaskWriter
@@ -84,17 +84,6 @@ class BadRecordFound(Exception):
 
 class AnotherRun(Exception):
     """The table already has a batch with this number from another run."""
-
-
-class LoopStep(Enum):
-    """The result of one iteration of the loop."""
-
-    BATCH = auto()
-    """A batch was committed. When it was planned, there was nothing more to read."""
-    MORE = auto()
-    """A batch was committed. There is more to read."""
-    IDLE = auto()
-    CAUGHT_UP = auto()
 
 
 @dataclass(slots=True)
@@ -145,7 +134,7 @@ class FlowLoop:
         self._report = report
         self._stop = stop
         self._until_caught_up = until_caught_up or flow.trigger_s is None
-        self._retries = FlowRetries(flow.id, report, stop, max_retries)
+        self._max_retries = max_retries
         self._on_data_loss = OnDataLoss(parts.source.on_data_loss)
         self._maintenance = TableMaintenance(flow, parts.sink, parts.checkpoint)
         self._goal: dict[TopicPartition, int] | None = None
@@ -161,21 +150,14 @@ class FlowLoop:
 
     def run(self) -> None:
         """Runs the loop. Raises `FlowFailed`."""
-        self._report_event(EventKind.STARTED)
-        while not self._stop.is_set():
-            began = time.monotonic()
-            try:
-                step = self.step()
-            except Exception as error:
-                self._retries.pause_after(error)
-                continue
-            self._retries.reset()
-            if step is LoopStep.CAUGHT_UP:
-                self._report_event(EventKind.CAUGHT_UP)
-                break
-            if step is not LoopStep.MORE and not self._until_caught_up:
-                self._stop.wait(max(0.0, (self._flow.trigger_s or 0) - time.monotonic() + began))
-        self._report_event(EventKind.STOPPED)
+        run_steps(
+            self.step,
+            self._flow.id,
+            self._report,
+            self._stop,
+            interval_s=0 if self._until_caught_up else self._flow.trigger_s or 0,
+            max_retries=self._max_retries,
+        )
 
     # --- one batch ------------------------------------------------------------------------------
 
