@@ -49,7 +49,7 @@ class StartPosition:
     batch committed belong to a deleted topic of the same name."""
 
 
-def adopted(
+def with_new_partitions(
     beginning: StartPosition, log: SourceBounds, next_batch: int, on_data_loss: OnDataLoss
 ) -> StartPosition:
     """The start position with the log's new topics and partitions; saved before `next_batch` runs.

@@ -25,10 +25,10 @@ from headrace.pipeline.producer import (
     initialized_producer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
-from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
+from headrace.pipeline.producer.transaction_outcome import ends_of
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_batch_marker import last_marked, marker_of
-from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, settled
+from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, resolve_last_commit
 
 JOURNAL: Final = "dead-letters.json"
 
@@ -61,7 +61,7 @@ class DeadLetterWriter(ClosedOnExit):
         The open transaction of an earlier run has ended when this returns.
         """
         marker = last_marked(self.group, self._open_producer().offsets(self.group, partitions))
-        return settled(marker, self._journal.read(), self._was_committed)
+        return resolve_last_commit(marker, self._journal.read(), self._was_committed)
 
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
         """Writes the batch's bad records and its marker in one transaction; returns their number.
@@ -124,10 +124,7 @@ class DeadLetterWriter(ClosedOnExit):
             raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
 
     def _was_committed(self, intent: WriteIntent) -> bool:
-        timeout_s = self._settings.delivery_timeout_s
-        return self._open_producer().call(
-            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
-        )
+        return self._open_producer().was_committed(intent.producer_id, intent.starts)
 
     def _partition_count(self, producer: TransactionalProducer) -> int:
         if not self._partitions:

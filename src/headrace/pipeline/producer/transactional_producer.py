@@ -22,6 +22,7 @@ from headrace.pipeline.producer.record_writer import RecordWriter
 from headrace.pipeline.producer.settings import ProducerSettings
 from headrace.pipeline.producer.task_producer import close_connections
 from headrace.pipeline.producer.transaction_coordinator_client import TransactionCoordinatorClient
+from headrace.pipeline.producer.transaction_outcome import was_committed
 from headrace.pipeline.source.cluster_client import cluster_client
 from headrace.records.record import Record
 
@@ -140,6 +141,14 @@ class TransactionalProducer(ClosedOnExit):
         if self._open:
             # Taking over the id again ends the transaction in any state, and resets its sequences.
             self.init()
+
+    def was_committed(self, producer_id: int, starts: Mapping[TopicPartition, int]) -> bool:
+        """Whether the first transaction of that producer after `starts` was committed.
+
+        The transaction must have ended. Raises `ProducerFailed` if the log does not show it.
+        """
+        timeout_s = self._settings.delivery_timeout_s
+        return self.call(lambda client: was_committed(client, producer_id, starts, timeout_s))
 
     def call(self, ask: Callable[[ClusterClient], Coroutine[object, object, T]]) -> T:
         """Runs another request over this producer's connections; raises `ClientError`."""

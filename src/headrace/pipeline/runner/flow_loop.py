@@ -39,8 +39,8 @@ from headrace.pipeline.batch.planner import (
     Planner,
     SourceBounds,
     StartPosition,
-    adopted,
     caught_up,
+    with_new_partitions,
 )
 from headrace.pipeline.core.offsets import limited
 from headrace.pipeline.formats.new_fields import FieldWatch, NewFields, found_in
@@ -202,7 +202,7 @@ class FlowLoop:
             known = self._save_start_position(log, held)
         # Batches that have begun belong to the topics that existed then.
         next_batch = max(each.batch_id if each else NO_BATCH for each in (held, marker)) + 1
-        beginning = adopted(known, log, next_batch, self._on_data_loss)
+        beginning = with_new_partitions(known, log, next_batch, self._on_data_loss)
         if beginning != known:
             checkpoint.save_beginning(beginning)
         planner = Planner(

@@ -274,7 +274,7 @@ class DeltaSink:
             info = store.get_file_info(f"{base}/{path}")
             if not info.is_file:
                 continue
-            if path in unknown and not leftovers.may_go(path, info.mtime.timestamp()):
+            if path in unknown and not leftovers.may_be_deleted(path, info.mtime.timestamp()):
                 continue
             store.delete_file(info.path)
             gone += 1

@@ -9,8 +9,8 @@ from headrace.pipeline.batch.planner import (
     Planner,
     SourceBounds,
     StartPosition,
-    adopted,
     caught_up,
+    with_new_partitions,
 )
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.sinks.table_sink import CommittedBatch
@@ -131,16 +131,16 @@ def test_a_deleted_topic_is_reported() -> None:
 def test_a_recreated_topic_is_read_once_though_the_table_still_names_old_offsets() -> None:
     log = SourceBounds({"t": "id-2"}, {P0: (0, 90), P1: (0, 0)})
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
-    begun = adopted(StartPosition({"t": "id-1"}, {P0: 3}), log, 5, OnDataLoss.CONTINUE)
+    begun = with_new_partitions(StartPosition({"t": "id-1"}, {P0: 3}), log, 5, OnDataLoss.CONTINUE)
     fresh = planner(beginning=begun, on_data_loss=OnDataLoss.CONTINUE)
     assert fresh.next_batch(log, held, None).ranges == ranges((0, 0, 90), (1, 0, 0))
     assert fresh.next_batch(log, CommittedBatch(5, {P0: 90, P1: 0}, "10"), None).is_empty
 
 
 def test_a_new_partition_is_stored_with_its_first_offset() -> None:
-    begun = adopted(StartPosition({"t": "id-1"}, {P0: 100}), LOG, 1, OnDataLoss.FAIL)
+    begun = with_new_partitions(StartPosition({"t": "id-1"}, {P0: 100}), LOG, 1, OnDataLoss.FAIL)
     assert begun.starts == {P0: 100, P1: 0}
-    assert adopted(begun, LOG, 2, OnDataLoss.FAIL) == begun
+    assert with_new_partitions(begun, LOG, 2, OnDataLoss.FAIL) == begun
     log = SourceBounds({"t": "id-1"}, {P0: (0, 100), P1: (20, 50)})
     with pytest.raises(PlanError, match="offsets 0 to 19 were deleted"):
         planner(beginning=begun).next_batch(log, CommittedBatch(0, {P0: 100}, "1"), None)
@@ -149,7 +149,7 @@ def test_a_new_partition_is_stored_with_its_first_offset() -> None:
 def test_a_topic_of_another_id_is_not_adopted_where_no_data_may_be_lost() -> None:
     log = SourceBounds({"t": "id-2"}, LOG.bounds)
     begun = StartPosition({"t": "id-1"}, {P0: 0, P1: 0})
-    assert adopted(begun, log, 5, OnDataLoss.FAIL) == begun
+    assert with_new_partitions(begun, log, 5, OnDataLoss.FAIL) == begun
 
 
 def test_caught_up_means_every_partition_is_written() -> None:

@@ -9,7 +9,7 @@ from headrace.pipeline.batch.planner import (
     Planner,
     SourceBounds,
     StartPosition,
-    adopted,
+    with_new_partitions,
 )
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.sinks.table_sink import CommittedBatch
@@ -48,7 +48,7 @@ def test_a_started_batch_is_never_read_from_a_recreated_topic() -> None:
     log = SourceBounds({"t": "id-2"}, {P0: (0, 1000)})
     with pytest.raises(PlanError, match="deleted and created again"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
-    begun = adopted(BEGUN, log, AHEAD.batch_id + 1, OnDataLoss.CONTINUE)
+    begun = with_new_partitions(BEGUN, log, AHEAD.batch_id + 1, OnDataLoss.CONTINUE)
     plan = planner(OnDataLoss.CONTINUE, begun).next_batch(log, HELD, AHEAD)
     assert (plan.batch_id, plan.ranges, plan.lost) == (5, (span(80, 80),), (span(60, 80),))
     after = CommittedBatch(5, {P0: 80}, "10")
@@ -58,7 +58,7 @@ def test_a_started_batch_is_never_read_from_a_recreated_topic() -> None:
 
 def test_a_batch_started_with_the_recreated_topic_is_read_from_it() -> None:
     log = SourceBounds({"t": "id-2"}, {P0: (0, 1000)})
-    begun = adopted(BEGUN, log, HELD.batch_id + 1, OnDataLoss.CONTINUE)
+    begun = with_new_partitions(BEGUN, log, HELD.batch_id + 1, OnDataLoss.CONTINUE)
     plan = planner(OnDataLoss.CONTINUE, begun).next_batch(log, HELD, AHEAD)
     assert (plan.ranges, plan.lost) == ((span(0, 80),), ())
 

@@ -369,7 +369,7 @@ def test_a_file_name_contains_its_batch() -> None:
     assert origin_of("joined-0abc.parquet") is None
     assert origin_of("00000-0-1f2e.parquet") == ("00000", 0)  # of no pipeline that is known
     leftovers = OrphanFiles(0, 10 * DAY_S, {"p": 3}.get)
-    assert leftovers.may_go("p-3-a.parquet", 10 * DAY_S - 1)
-    assert not leftovers.may_go("p-4-a.parquet", 10 * DAY_S - 1)
-    assert not leftovers.may_go("00000-0-1f2e.parquet", 10 * DAY_S - 1)
-    assert leftovers.may_go("p-4-a.parquet", 8 * DAY_S)
+    assert leftovers.may_be_deleted("p-3-a.parquet", 10 * DAY_S - 1)
+    assert not leftovers.may_be_deleted("p-4-a.parquet", 10 * DAY_S - 1)
+    assert not leftovers.may_be_deleted("00000-0-1f2e.parquet", 10 * DAY_S - 1)
+    assert leftovers.may_be_deleted("p-4-a.parquet", 8 * DAY_S)
