@@ -148,7 +148,7 @@ def _elect_partition(
 def rebalance_preferred_leaders(
     image: MetadataImage, rules: Rules, *, max_imbalance: float
 ) -> tuple[MetadataRecord, ...]:
-    """Moves leadership back to preferred leaders whose share led by others exceeds the limit."""
+    """Moves leadership back to preferred leaders that lead too few of their partitions."""
     preferred: dict[int, int] = {}
     elsewhere: dict[int, list[tuple[str, int]]] = {}
     for topic in image.topics.values():

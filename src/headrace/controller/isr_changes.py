@@ -124,7 +124,7 @@ def _check_isr_change(
 
 
 def _may_join(broker: BrokerRegistration | None, member: IsrMember) -> bool:
-    """Whether the current incarnation may join: a restarted broker may have lost its tail."""
+    """Whether this incarnation may join: a restarted broker may have lost the end of its log."""
     return (
         broker is not None
         and not broker.fenced

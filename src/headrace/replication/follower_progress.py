@@ -7,7 +7,7 @@ NEVER: Final = float("-inf")
 
 
 class FollowerProgress:
-    """The state from a follower's fetches: it has all records below its fetch offset."""
+    """The state of a follower, from its fetches: it has all records below its fetch offset."""
 
     __slots__ = (
         "_asked_at",

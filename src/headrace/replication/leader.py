@@ -2,9 +2,9 @@
 
 Guarantees: a record is below the high watermark only when every in-sync replica has it; the
 watermark does not move while fewer than `min.insync.replicas` replicas are in sync, or while an
-out-of-sync replica may be elected; a follower that is joining the in-sync set counts at once, one
-that is leaving counts until that is committed; only one change of the set is in progress. Time is
-passed in; nothing here waits.
+out-of-sync replica may be elected; a follower that is joining the in-sync set counts at once; one
+that is leaving counts until the controller has committed the change; only one change of the set is
+in progress. Time is passed in; nothing here waits.
 """
 
 from collections import deque
@@ -76,7 +76,7 @@ class Leader(SoleLeader):
         self._known_watermark = high_watermark
         self._maximal_isr = frozenset(partition.isr)
         self._pending: IsrProposal | None = None
-        # Members of a proposal that was given up to resign; the controller may still commit it.
+        # Members of a proposal that a resignation replaced; the controller may still commit it.
         self._unanswered: frozenset[int] = frozenset()
         self._safe_end = -1
         self._epoch_start = -1
@@ -170,7 +170,7 @@ class Leader(SoleLeader):
     ) -> bool:
         """A follower fetches from `offset`: it has all records before it.
 
-        False if the broker has no replica, or is an earlier incarnation of one that has.
+        False if the broker has no replica, or if the fetch is from an earlier incarnation of it.
         """
         progress = self.progress.get(broker_id)
         if progress is None or broker_epoch < progress.broker_epoch:
@@ -229,7 +229,7 @@ class Leader(SoleLeader):
         end = self.log.log_end_offset
         for progress in self.progress.values():
             if progress.log_end == end:
-                # Fetches name changed partitions only: a follower with all records may be silent.
+                # A fetch contains only changed partitions: it may leave out one that has caught up.
                 progress.caught_up_at = now
         return self._propose_isr(
             {
@@ -258,7 +258,7 @@ class Leader(SoleLeader):
         return self._propose_isr({*self.partition.isr, *may}, live)
 
     def propose_resigning(self, live: Mapping[int, int]) -> IsrProposal | None:
-        """Proposes the set without this leader, whose log has failed, so that another one leads.
+        """Proposes the set without this leader, whose log has failed: another replica is to lead.
 
         The set is empty if an eligible out-of-sync replica is to lead (KIP-966).
         """
@@ -312,7 +312,7 @@ class Leader(SoleLeader):
 
     @property
     def pending(self) -> IsrProposal | None:
-        """The proposal without a clear answer of the controller; it is sent again."""
+        """The proposal that the controller has neither accepted nor refused; it is sent again."""
         return self._pending
 
     def refused(self, proposal: IsrProposal) -> None:
@@ -332,7 +332,7 @@ class Leader(SoleLeader):
         self._apply_partition(partition, now)
 
     def begin_leader_epoch(self, partition: Partition, now: float) -> None:
-        """Leads on in a new epoch, for example after a replica was removed.
+        """Remains the leader in a new epoch, for example after a replica was removed.
 
         Waits for commits continue: the records are in this leader's log.
         """
@@ -363,7 +363,7 @@ class Leader(SoleLeader):
             del self.progress[id_]
         for id_ in partition.isr:
             if id_ != self._broker_id:
-                # It was in sync until now: its time to lag begins now.
+                # It was in sync until now: its lag is measured from now on.
                 progress = self.progress[id_]
                 progress.caught_up_at = max(progress.caught_up_at, now)
         if self.is_open:

@@ -14,12 +14,12 @@ from typing import Final
 
 NEVER: Final = float("-inf")
 GRACE_S: Final = 5.0  # from the refusal, or from when the gap was first seen
-LONGEST_PATIENCE_S: Final = 300.0  # how long librdkafka waits for a leader that does not respond
+LONGEST_PATIENCE_S: Final = 300.0  # librdkafka's longest wait for a leader that does not respond
 MAX_PRODUCERS: Final = 1000  # whose gaps are remembered; the oldest are forgotten first
 
 
 class SequenceGaps:
-    """The gaps that one leader excuses. Times are of a monotonic clock."""
+    """The gaps that one leader tolerates for a time. Times are from a monotonic clock."""
 
     __slots__ = ("_refused_until", "_seen", "starts_doubted_until")
 
@@ -37,8 +37,8 @@ class SequenceGaps:
     def began(self, now: float, *, is_first: bool) -> None:
         """The partition has a new leader, perhaps its first.
 
-        Producers that knew it too early got a retriable error; producers that wait for the
-        previous leader may do so for long.
+        A producer that wrote to it too early got a retriable error; a producer that waits for the
+        previous leader may wait for long.
         """
         if is_first:
             self.starts_doubted_until = now + GRACE_S

@@ -75,7 +75,7 @@ class SoleLeader(Replica):
     def misses_start(self, batch: memoryview, now: float) -> bool:
         """Whether the batch would be its producer's first here, but is not the first it sent.
 
-        If the log took it before the earlier one, the earlier one would be refused as out of order.
+        If the log appended it first, the earlier batch would be refused as out of order.
         """
         if self.closed or now >= self.gaps.starts_doubted_until:
             self.gaps.starts_doubted_until = NEVER
@@ -175,7 +175,7 @@ class SoleLeader(Replica):
             insort(waits, _CommitWait(next_offset, callback), key=_offset_of)
 
     def stop_waiting(self, callback: Committed) -> None:
-        """Removes the callback of a wait that was given up."""
+        """Removes the callback of a wait that has timed out or was cancelled."""
         self._waits = [wait for wait in self._waits or () if wait.callback != callback]
 
     def _commit_result(self) -> ErrorCode:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
     class CoordinatorsHost(CoordinatorHost, ShareGroupStatesHost, TxnMarkersHost, Protocol):
-        """What the coordinators need of their broker.
+        """The part of the broker that the coordinators use.
 
         For type checkers only: its bases are imported with the shards that need them.
         """
@@ -75,7 +75,7 @@ class CoordinatorRegistry:
         )
 
     def load(self) -> None:
-        """Starts loading the shards that earlier runs have left."""
+        """Starts loading the shards whose records earlier runs of the broker have written."""
         for coordinator in self._all:
             coordinator.load()
 
@@ -117,7 +117,7 @@ class CoordinatorRegistry:
 
     @property
     def share_group_states(self) -> ShareGroupStates:
-        """What groups want of the stored state of their partitions. Built at its first use."""
+        """Initializes and deletes the stored state of share groups. Built at its first use."""
         if self._share_group_states is None:
             from headrace.broker.coordinators.share_group_state import ShareGroupStates
 

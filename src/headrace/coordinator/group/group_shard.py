@@ -79,7 +79,7 @@ class GroupShard:
             replay(key, value)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """Only offsets are ever written in transactions."""
+        """Ends the transaction's offset commits; no other records are written in transactions."""
         self.offsets.state.end_transaction(producer, committed=committed)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:

@@ -1,4 +1,4 @@
-"""Compaction of one log, as the log's owner sees it: what to clean, and swapping the result in.
+"""Compaction in the thread that owns the log: chooses segments to clean, and swaps the result in.
 
 Everything here runs in the owner's thread, except where `Swap` says otherwise.
 """

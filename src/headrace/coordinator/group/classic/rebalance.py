@@ -26,7 +26,7 @@ from headrace.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a JoinGroup of a new member may wait. Such a member does not know its id and cannot
-heartbeat, and a client that gave up may return under a new id repeatedly."""
+heartbeat, and a client that timed out may return under a new id repeatedly."""
 
 
 class Rebalances:
@@ -67,8 +67,7 @@ class Rebalances:
     def complete_if_all_joined(
         self, group: ClassicGroup, result: ResultBuilder, now_ms: int
     ) -> None:
-        """Completes the join phase if every member has joined, but does not cut an initial delay
-        short."""
+        """Completes the join phase if every member has joined and no initial delay runs."""
         if (
             group.state is ClassicState.PREPARING_REBALANCE
             and group.initial_delay is None
@@ -164,7 +163,7 @@ class Rebalances:
     def on_session_timeout(
         self, group: ClassicGroup, member_id: str, result: ResultBuilder, now_ms: int
     ) -> None:
-        """The session of a member, or of an id that was handed out and not used, has expired."""
+        """The session of a member, or of an assigned member id that has not joined, has expired."""
         member = group.members.get(member_id)
         if member is None and member_id not in group.pending_joins:
             return

@@ -16,8 +16,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
-"""From this version on, the response tells a returning leader not to assign
-(KIP-814)."""
+"""From this version on, the response can make a returning leader skip the assignment (KIP-814)."""
 
 
 class StaticMemberReplacement:

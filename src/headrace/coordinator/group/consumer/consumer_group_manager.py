@@ -72,7 +72,7 @@ class ConsumerGroupManager:
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """A member joins, reports or leaves."""
+        """The heartbeat of a member that joins, is in the group, or leaves."""
         config = self._shard.config(request.group_id)
         offered = [name for name in config.consumer_assignors if name in ASSIGNORS]
         check_heartbeat(request, context.version, offered)

@@ -51,7 +51,7 @@ def static_joiner(
 
     The new process takes over everything, under its own member id. Between two processes that both
     heartbeat, the first one keeps the instance id. A classic member does not know that its process
-    is new, so there the last one wins, as in classic groups.
+    is new, so among classic members the last process wins, as in classic groups.
     """
     known = group.static_member(instance_id)
     if known is None:
@@ -95,7 +95,7 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
 
 def check_epoch(member: ConsumerMember, epoch: int, reported: Reported | None) -> None:
     """Raises unless the member sends its epoch or the previous one. In the latter case it missed
-    the response with the new epoch, and must own nothing that the new epoch has taken away."""
+    the response with the new epoch, and must not own a partition that the new epoch revokes."""
     if epoch in (member.epoch, JOINING_EPOCH):
         return
     missed_response = member.previous_epoch == epoch < member.epoch

@@ -1,4 +1,4 @@
-"""A group whose coordinator assigns: epochs, members, the target assignment.
+"""A group whose coordinator assigns partitions: epochs, members, the target assignment.
 
 The group epoch grows with every change that may require another assignment. The target is the
 assignor's result for the group at its `assignment_epoch`; while that is behind the group epoch, the
@@ -150,7 +150,7 @@ class ModernGroup(Generic[M]):
 
         The epoch shows if the result of the last check was never written.
         """
-        # Later than it can have been set: the clock was set back since.
+        # Later than the longest interval: the clock was set back in the meantime.
         left_ms = self._refresh_at_ms - now_ms
         is_due = not 0 < left_ms <= _REFRESH_INTERVAL_MS
         return is_due or self.epoch < self._refreshed_for_epoch

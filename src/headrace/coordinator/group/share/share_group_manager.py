@@ -49,7 +49,7 @@ class ShareGroupManager:
     def heartbeat(
         self, context: RequestContext, request: ShareGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
-        """A member joins, reports or leaves."""
+        """The heartbeat of a member that joins, is in the group, or leaves."""
         _check(request)
         if request.member_epoch == LEAVING_EPOCH:
             return self._leave(request)

@@ -31,7 +31,7 @@ class StateTopics:
         return replace(self, initializing=_joined(self.initializing, topics), deleting=deleting)
 
     def started(self, topics: Mapping[bytes, StateTopic]) -> "StateTopics":
-        """It has been stored."""
+        """The state of these partitions has been stored."""
         return replace(
             self,
             initializing=_without(self.initializing, topics),
@@ -39,7 +39,7 @@ class StateTopics:
         )
 
     def not_started(self, topics: Mapping[bytes, StateTopic]) -> "StateTopics":
-        """It could not be stored; the next heartbeat tries again."""
+        """The state could not be stored; the next heartbeat tries again."""
         return replace(self, initializing=_without(self.initializing, topics))
 
     def removing(self, topics: Mapping[bytes, str]) -> "StateTopics":
@@ -48,7 +48,7 @@ class StateTopics:
         return replace(self, initialized=kept, deleting={**self.deleting, **topics})
 
     def removed(self, topic_ids: Collection[bytes]) -> "StateTopics":
-        """It has been deleted."""
+        """The state of these topics has been deleted."""
         deleting = {id_: name for id_, name in self.deleting.items() if id_ not in topic_ids}
         return replace(self, deleting=deleting)
 
