@@ -166,7 +166,7 @@ async def _describe_classic_group(
     )
     if isinstance(found, Refusal):
         return found
-    if found.group_state == DEAD and not found.members:  # older brokers report a missing group so
+    if found.group_state == DEAD and not found.members:  # a missing group, in older brokers
         return refused(ErrorCode.GROUP_ID_NOT_FOUND)
     return _describe_classic(found)
 

@@ -1,9 +1,9 @@
 """Files in memory that can lose power, tear writes, fill up and fail.
 
 `MemoryFileSystem` has the semantics of POSIX files after a crash, at their strictest: bytes that no
-`fsync` covered may be there, not there, or there in part; so may names, removals and renames that
-no `fsync_dir` covered. Every call that changes something is counted, so a test can cut the power
-after the n-th, or make it fail, for each n.
+`fsync` covered may be kept, lost, or kept in part; the same holds for names, removals and renames
+that no `fsync_dir` covered. Every call that changes something is counted, so a test can cut the
+power after the n-th, or make it fail, for each n.
 """
 
 import errno

@@ -2,7 +2,7 @@
 segments.
 
 A worker process reads and writes segments. The event loop owns the logs and renames their files;
-threads wait for the disk. A log that cannot be cleaned stays as it is and is listed in `status`.
+threads wait for the disk. A log that cannot be cleaned is not changed, and is listed in `status`.
 The cleaner retries it after a restart of the broker, or after a repair if the log is damaged.
 """
 
@@ -68,7 +68,7 @@ class UncleanablePartition:
 
 @dataclass(frozen=True, slots=True)
 class CleanerStatus:
-    """What the cleaner has done since the broker started."""
+    """The work of the cleaner since the broker started."""
 
     last_pass_ms: int = -1
     cleaning: str | None = None
@@ -87,7 +87,7 @@ class _Postponed(Exception):
 
 
 class LogCleanerHost(Protocol):
-    """What the cleaner needs of its broker."""
+    """The part of the broker that the cleaner uses."""
 
     loop: asyncio.AbstractEventLoop
     environment: Environment

@@ -57,7 +57,7 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._by_ip: Counter[str] = Counter()
         self._refused = 0
-        self.unsent_bytes = 0  # of clients that do not read their responses
+        self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
         self._all_closed: asyncio.Event | None = None
         self._closing = False
@@ -113,7 +113,7 @@ class Server:
         allowed = limits.connections_per_ip_overrides.get(ip, limits.max_connections_per_ip)
         if full or self._by_ip[ip] >= allowed:
             self._refused += 1
-            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
+            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: does not flood the log
                 name = "max.connections" if full else "max.connections.per.ip"
                 log.warning(
                     "refused a connection",

@@ -54,7 +54,7 @@ LONGEST_PAUSE_S: Final = 30.0
 
 
 class DeadLetterHost(DlqHost, Protocol):
-    """What the dead-letter writer needs from the broker."""
+    """The part of the broker that the dead-letter writer uses."""
 
     metadata: Metadata
 
@@ -63,7 +63,7 @@ class DeadLetterHost(DlqHost, Protocol):
 
 
 class DeadLetterQueueHost(DeadLetterHost, Protocol):
-    """What a queue needs from the broker."""
+    """The part of the broker that a queue uses."""
 
     timers: Timers
 

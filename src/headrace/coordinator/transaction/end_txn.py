@@ -57,7 +57,7 @@ def end_v2(
 ) -> Transaction | None:
     """Like `end_v1`. While markers are being written the answer is always CONCURRENT_TRANSACTIONS,
     as in Kafka: the request may end the next transaction, whose producer must not get
-    PRODUCER_FENCED. """
+    PRODUCER_FENCED."""
     if transaction.state.is_prepared:
         raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
     retries_rotation = (

@@ -62,7 +62,7 @@ class BatchFilter:
         self._delete_horizon_ms = min(now_ms + delete_retention_ms, MAX_TIMESTAMP_MS)
 
     def filter_batch(self, header: BatchHeader, chunk: bytes, at: int) -> FilteredBatch:
-        """What to write for the batch at position `at` of `chunk`."""
+        """The bytes to write for the batch at position `at` of `chunk`."""
         batch = memoryview(chunk)[at : at + header.size]
         if header.is_control:
             return self._filter_marker(header, batch)

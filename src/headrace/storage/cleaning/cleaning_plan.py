@@ -1,4 +1,4 @@
-"""Which part of a log may be cleaned, and whether that is due. Decides only.
+"""Which part of a log may be cleaned, and whether cleaning is due. Changes nothing.
 
 Never cleaned are the active segment, records past the high watermark or the last stable offset,
 records that are not synced (a record may be removed only if its successor is safe), and records

@@ -239,7 +239,7 @@ class LogDirectory:
     ) -> None:
         """Renames the directory `name` of the partition `original` for a later sweep.
 
-        After the rename, no start takes it for a log. Raises `OSError`.
+        After the rename, a start does not load it as a log. Raises `OSError`.
         """
         target = f"{self.path}/{directory_names.deleted(original, unique)}"
         self._fs.rename(f"{self.path}/{name}", target)

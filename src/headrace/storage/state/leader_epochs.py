@@ -33,7 +33,7 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` writes from `start_offset` on; entries that contradict this are removed.
 
-        An epoch that began earlier continues; a later one without records is void then.
+        An epoch that began earlier continues; later entries without records are removed.
         """
         if epoch < 0 or epoch == self.latest:
             return
@@ -81,7 +81,7 @@ class LeaderEpochs:
         return 0
 
     def copy_from(self, other: "LeaderEpochs") -> None:
-        """Takes over the entries of another log, also those of epochs without records."""
+        """Copies the entries of another log, also those of epochs without records."""
         self.entries = list(other.entries)
         self.changed = True
 

@@ -227,7 +227,8 @@ class SimulatedShareMember:
         self._sessions = {}
 
     async def _round(self) -> bool:
-        """Sends a heartbeat if it is due, and fetches; False if the group does not know us."""
+        """Sends a heartbeat if it is due, and fetches; False if the group does not know the
+        member."""
         now = self._clock.monotonic()
         if now >= self._beat_at:
             answer = await self._heartbeat(self._epoch)

@@ -27,7 +27,7 @@ class MemberSpec(NamedTuple):
 
 class GroupSpec(NamedTuple):
     """Members by id, and the partition count of each topic. Every subscribed topic is in
-    `partitions`; a member's last assignment may contain deleted topics. """
+    `partitions`; a member's last assignment may contain deleted topics."""
 
     members: Mapping[str, MemberSpec]
     partitions: Mapping[bytes, int]
