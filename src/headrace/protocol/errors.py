@@ -157,7 +157,7 @@ class ErrorCode(IntEnum):
     FENCED_MEMBER_EPOCH = 110, _FATAL, "The member was fenced: drop all partitions and rejoin."
     UNRELEASED_INSTANCE_ID = 111, _FATAL, "Another member still uses this instance id."
     UNSUPPORTED_ASSIGNOR = 112, _FATAL, "The group cannot use this assignor."
-    STALE_MEMBER_EPOCH = 113, _FATAL, "The member epoch is old; the next heartbeat returns it."
+    STALE_MEMBER_EPOCH = 113, _FATAL, "The member epoch is old; retry with the current epoch."
     MISMATCHED_ENDPOINT_TYPE = 114, _FATAL, "The request went to the wrong type of endpoint."
     UNSUPPORTED_ENDPOINT_TYPE = 115, _FATAL, "This type of endpoint is not supported."
     UNKNOWN_CONTROLLER_ID = 116, _FATAL, "No controller has this id."
