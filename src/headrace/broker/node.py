@@ -90,7 +90,7 @@ class Broker:
         self.stopping = False
         self._serving = False
         self._stop_requested = False
-        self._ending: asyncio.Task[None] | None = None  # by itself
+        self._ending: asyncio.Task[None] | None = None  # the broker has ended by itself
         self.endpoints: tuple[Endpoint, ...] = ()
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.fetch_sessions = FetchSessions(

@@ -1,7 +1,7 @@
 """The metadata store, which keeps the cluster's records, and its errors.
 
 `MetadataStore` serves one process. It guarantees that a batch whose `commit` returned survives a
-crash or a power loss, that a batch is stored whole or not at all, and that a commit against a
+crash or a power loss, that all records of a batch are stored or none, and that a commit against a
 version other than the stored one changes nothing.
 
 `ClusterStore` serves the brokers of a cluster. They register in it and elect a controller through

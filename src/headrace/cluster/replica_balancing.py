@@ -152,7 +152,8 @@ class _TopicPlacement:
         return None if best is None else -best[2]
 
     def even_out_leaders(self, shares: Mapping[int, int]) -> None:
-        """Reorders replicas: brokers with too many leaders hand over, through others if needed."""
+        """Reorders replicas: leadership moves away from brokers with too many leaders, through
+        others if needed."""
         leads = self.leaders()
         while True:
             path = self._handover_chain(leads, shares)

@@ -293,7 +293,7 @@ def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
 def _unknown(name: str) -> str:
     topic = TOPIC.get(name)
     if topic is not None and topic.synonyms:
-        return f"this is a topic setting; to change it for all topics, set {topic.synonyms[0].name}"
+        return f"this is a topic setting; for all topics set {topic.synonyms[0].name}"
     # Imported here because only a failing start needs it.
     from difflib import get_close_matches
 

@@ -27,9 +27,9 @@ from headrace.protocol.errors import ErrorCode
 class Disks(Enum):
     """How many of its former log directories a restarted broker still has."""
 
-    KEPT = "all: what was flushed is there"
+    KEPT = "all: every flushed record is there"
     CHANGED = "some: any log may be incomplete"
-    LOST = "none: it has nothing"
+    LOST = "none: no record is left"
 
 
 @dataclass(frozen=True, slots=True)

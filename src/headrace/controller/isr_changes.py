@@ -51,7 +51,7 @@ def alter_partitions(
     """Applies a leader's new in-sync sets. The caller has checked the broker's epoch.
 
     A broker with a failed disk sends a set without itself. It leaves the in-sync set and the
-    eligible leaders; if it led the partition, one of the others takes over.
+    eligible leaders; if it led the partition, another replica is elected.
     """
     records: list[MetadataRecord] = []
     results: list[IsrResult] = []

@@ -124,7 +124,7 @@ class Leader(SoleLeader):
     def _count_in_sync(self) -> None:
         partition = self.partition
         # An out-of-sync replica that the controller may elect (KIP-966) must have all committed
-        # records. While there is one, nothing is committed, whatever the minimum.
+        # records. While there is one, nothing is committed, even with enough in-sync replicas.
         self.enough_in_sync = not partition.eligible_leaders and len(partition.isr) >= min(
             self._min_isr, len(partition.replicas)
         )
@@ -245,8 +245,8 @@ class Leader(SoleLeader):
     ) -> IsrProposal | None:
         """Proposes the set with the followers of `joining`, which have just fetched, that may join.
 
-        An old fetch does not count: while the watermark does not move, a dead follower looks as if
-        it had all records.
+        An old fetch does not count: while the watermark does not move, a dead follower seems to
+        have all records.
         """
         if self._pending is not None:
             return None

@@ -2,8 +2,8 @@
 
 A producer sends batches before earlier ones are acknowledged. So the batches after one that was
 refused with a retriable error arrive first. Also, librdkafka waits for the answer of a leader that
-does not respond, even if it knows the next leader; when it gives up (`socket.timeout.ms`), later
-batches may overtake the unanswered one.
+does not respond, even if it knows the next leader; after `socket.timeout.ms`, later batches may
+overtake the unanswered one.
 
 If librdkafka gets the error for a gap, it begins a new producer epoch and sends its in-flight
 batches of other partitions again as new ones, which may duplicate them. If it gets a retriable

@@ -1,7 +1,7 @@
 """A partition that this broker leads without followers.
 
 Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
-whose flush was promised (`flush.messages`) before that flush is complete. The callback of a commit
+that `flush.messages` requires to be flushed before that flush is complete. The callback of a commit
 is called once: when the records are committed, or when this leader cannot commit them.
 """
 

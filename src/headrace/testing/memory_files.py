@@ -85,7 +85,7 @@ class MemoryDir:
         self.pending = []
 
     def survivor(self, rng: Random) -> "dict[str, Node]":
-        """The names after a crash: any of the changes, in order, each whole or not at all."""
+        """The names after a crash: any of the changes, in order, each one complete."""
         names = dict(self.disk)
         for change in self.pending:
             if rng.random() < 0.5:

@@ -1,9 +1,9 @@
 """Runs one loaded shard: its results are appended, replayed, committed and answered in order.
 
-Guarantees: the records of a result are one batch, appended whole or not at all. A change that is
-not in the log is not in the shard. A request is answered only after the high watermark has passed
-the records of its result and those of every earlier result. A shard that fails to replay its own
-records is rebuilt from the log.
+Guarantees: the records of a result are one batch, of which all records are appended or none. A
+change that is not in the log is not in the shard. A request is answered only after the high
+watermark has passed the records of its result and those of every earlier result. A shard that fails
+to replay its own records is rebuilt from the log.
 """
 
 import asyncio

@@ -253,7 +253,8 @@ class LogCleaner:
         now_ms = self._host.clock.wall_ms()
         job = cleaning_job(cleaned, dirt, now_ms, self._limits())
         if self._host.logs.cleaner_offset(cleaned) is None:
-            # Before the first segment is replaced: it tells recovery to expect gaps in the offsets.
+            # Before the first segment is replaced: with this offset, recovery expects gaps in the
+            # log.
             await self._host.offload(self._host.logs.save_cleaner_offset, cleaned, dirt.first_dirty)
         if self._worker is None:
             self._worker = self._host.environment.worker(

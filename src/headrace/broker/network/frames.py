@@ -96,7 +96,8 @@ class ReceiveBuffer:
         self._view = memoryview(self.bytes)
 
     def _make_room(self) -> None:
-        """Makes room when the buffer is full to its end and the last frame is incomplete."""
+        """Moves the incomplete last frame, or enlarges the buffer, when the buffer is full to its
+        end."""
         pending = self.end - self.start
         if pending >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(self.bytes, self.start)

@@ -1,9 +1,9 @@
 """Writes the dead letters of share groups (KIP-1191).
 
 Guarantees: a record is archived only after its dead letter is committed in the dead-letter topic,
-whichever broker leads that topic. A failed write is retried until it succeeds, and the reason is
-logged. After a crash or a leader change, the new leader checks whether the dead letters of pending
-records exist already, so each is written once. If the group's dead-letter topic is removed from its
+on this broker or another. A failed write is retried until it succeeds, and the reason is logged.
+After a crash or a leader change, the new leader checks whether the dead letters of pending records
+exist already, so each is written once. If the group's dead-letter topic is removed from its
 configuration, pending records are archived without a dead letter.
 """
 

@@ -305,7 +305,7 @@ class KazooZooKeeper:
                 if reason is not None:
                     raise OpFailed(index, reason, ops[index].path)
                 raise self._translated(error, ops[index].path)
-        raise StoreError(f"ZooKeeper at {self.servers} refused a write without a reason")
+        raise StoreError(f"ZooKeeper at {self.servers} refused a write and sent no reason")
 
     def _acl(self, path: str) -> list[ACL]:
         if not self._settings.set_acl:

@@ -91,7 +91,7 @@ class PreparedRecords(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """The records in the encoding of `records.plain_batch`."""
+        """The records as `plain_record` encodes them, one after the other."""
         ...
 
     def replay(self, first_offset: int) -> None:

@@ -1,6 +1,6 @@
 """Which records of a batch compaction keeps.
 
-A batch that keeps all its records is copied as it is. A batch that keeps none is removed, or
+A batch that keeps all its records is copied unchanged. A batch that keeps none is removed, or
 becomes an empty batch if its header is still needed: for a producer's last sequence, and for the
 last offset of the cleaned part. Otherwise the batch is built again from the bytes of the kept
 records. Offsets, sequences and the batch's range never change (KIP-98); tombstones and markers get

@@ -107,7 +107,7 @@ class StrayLogs:
 
     def make_stray(self, unknown: Log, directory: LogDirectory, now_ms: int) -> StrayLog:
         """Closes the log and renames its directory."""
-        with suppress(StorageError):  # a damaged log is kept as it is
+        with suppress(StorageError):  # a damaged log is kept unchanged
             unknown.close(clean=True)
         metadata = StrayMetadata(
             unknown.name,

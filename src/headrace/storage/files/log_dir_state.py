@@ -21,7 +21,7 @@ _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, e
 
 
 class LogDirState:
-    """A directory of partitions, and what its logs share.
+    """A directory of partitions, and the state that its logs share.
 
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before it
     removes records below its recovery point, so that recovery does not report them as lost.

@@ -133,7 +133,7 @@ class _Loader:
         start = max(self._log_start, min(starts, default=0))
         return LoadedLog(segments, self._producers, self._epochs, start, end, self._holes)
 
-    # --- what is there --------------------------------------------------------------------------
+    # --- the files on disk ----------------------------------------------------------------------
 
     def _list_segments(self) -> None:
         names = recover_swaps(self._segments.files, self._path)
@@ -171,7 +171,7 @@ class _Loader:
                 raise LogCorrupt(
                     f"{self._path} has no segment, but offsets from {manifest.start} to "
                     f"{manifest.end - 1} were safe on disk: restore the files, or delete the "
-                    "directory to give them up"
+                    "directory to discard them"
                 )
             return
         sizes = {segment.base_offset: segment.size for segment in items}
@@ -278,7 +278,7 @@ class _Loader:
                 reason = f"segment begins at {segment.base_offset}, expected {end}"
                 self._truncate(segment, items[place:], end, BadBatch(0, reason))
                 break
-            # No later opening scans a segment below the recovery point: sync what is rebuilt.
+            # No later opening scans a segment below the recovery point: sync the rebuilt files.
             is_repair = place + 1 < len(items) and (
                 items[place + 1].base_offset <= self._recovery_point
             )
@@ -370,7 +370,7 @@ class _Loader:
             raise LogCorrupt(
                 f"{segment.file.path} is damaged at {bad}; offsets from {end} to "
                 f"{self._recovery_point - 1} were safe on disk, so the log is offline. "
-                "Restore the file, or delete the partition's directory to give up its records"
+                "Restore the file, or delete the partition's directory to discard its records"
             )
         log.warning(
             "truncated a log before a damaged batch",
@@ -387,7 +387,7 @@ class _Loader:
             raise LogCorrupt(
                 f"{self._path} ends at offset {end}, but everything below "
                 f"{self._recovery_point} was safe on disk: the log is offline. Restore the "
-                "files, or delete the directory to give up the records"
+                "files, or delete the directory to discard the records"
             )
         if end < self._log_start:
             segments.remove(list(segments.items))

@@ -1,4 +1,4 @@
-"""Members of a consumer group (KIP-848). `commits` has the invariants of their group."""
+"""Members of a consumer group (KIP-848). `committed_offsets` has the invariants of their group."""
 
 import asyncio
 from random import Random

@@ -120,7 +120,7 @@ class ShareDeliveries:
             self.settled.add(spot)
 
     def asked(self, place: Place, said: Mapping[int, "Verdict"]) -> None:
-        """Records a sent acknowledgement, whatever its response."""
+        """Records a sent acknowledgement, with or without a response."""
         self.settled.update((place, at) for at, each in said.items() if each.kind in _FINAL)
 
     def confirmed(self, place: Place, said: Mapping[int, "Verdict"], now: Moment) -> None:
