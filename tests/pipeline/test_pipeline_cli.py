@@ -121,7 +121,7 @@ def test_commands_inspect_and_reset_a_pipeline(
     assert events[1]["offsets"] == {topic: {"0": 10}}
 
     plan = cli("pipeline", "backfill", spec, "--from", "2", "--to", "4")
-    assert "Add --execute to read at most 2 records into the sinks once more." in plan.stderr
+    assert "Add --execute to read at most 2 records into the sinks again." in plan.stderr
     cli.ok("pipeline", "backfill", spec, "--from", "2", "--to", "4", "--execute")
     cli.ok(
         "pipeline", "backfill", spec, "--from", "2", "--to", "4", "--execute"

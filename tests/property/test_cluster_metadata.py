@@ -15,8 +15,8 @@ from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topic_names import collision_key, name_problem
 from headrace.cluster.topology import BrokerRegistration, Endpoint
 from headrace.controller.config_changes import ConfigAlteration, ConfigOp
-from headrace.controller.decisions import Decisions
 from headrace.controller.feature_changes import FeatureUpdate
+from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.replica_placement import place
 from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import MorePartitions, NewTopic, TopicRef
@@ -46,7 +46,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = SqliteStore(IN_MEMORY)
-        self.controller = Decisions(
+        self.controller = MetadataController(
             self.store.load(), ControllerSettings(node_id=1, num_partitions=2), Random(1)
         )
         self.blocks: list[int] = []
@@ -222,7 +222,7 @@ def test_placement_is_even_and_uses_each_broker_once(
 
 
 def test_an_image_applies_its_batches_in_any_grouping() -> None:
-    controller = Decisions(MetadataImage(), ControllerSettings(node_id=1), Random(2))
+    controller = MetadataController(MetadataImage(), ControllerSettings(node_id=1), Random(2))
     records = controller.bootstrap("c")
     one_by_one = MetadataImage()
     for record in records:

@@ -30,7 +30,6 @@ from headrace.controller.broker_fencing import (
     fence_broker,
     reconcile_brokers,
 )
-from headrace.controller.decisions import Decisions
 from headrace.controller.election_triggers import (
     Disks,
     initialize_partitions,
@@ -40,6 +39,7 @@ from headrace.controller.election_triggers import (
 from headrace.controller.epoch_bump import raised_epochs
 from headrace.controller.errors import NotController
 from headrace.controller.leader_election import Rules
+from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.metadata_polls import FollowedMetadata, MetadataPolls
 from headrace.controller.result import ControllerResult
 
@@ -73,7 +73,7 @@ class Decided(NamedTuple, Generic[T]):
 
 
 class _PendingDecision(NamedTuple):
-    decision: Callable[[Decisions], ControllerResult[Any]]
+    decision: Callable[[MetadataController], ControllerResult[Any]]
     done: "asyncio.Future[Decided[Any]]"
 
 
@@ -84,7 +84,7 @@ class ActiveController:
         self,
         store: ClusterStore,
         elected: Elected,
-        controller: Decisions,
+        controller: MetadataController,
         metadata: FollowedMetadata,
         *,
         max_imbalance: float | None = None,
@@ -196,7 +196,7 @@ class ActiveController:
     # --- registered brokers ---------------------------------------------------------------------
 
     def _initial_records(
-        self, controller: Decisions, registered: Mapping[int, Registration]
+        self, controller: MetadataController, registered: Mapping[int, Registration]
     ) -> ControllerResult[None]:
         raised = tuple(raised_epochs(controller.image)) if self._after_restore else ()
         if raised:
@@ -212,7 +212,7 @@ class ActiveController:
         return ControllerResult((*raised, *records), ())
 
     def _reconcile_records(
-        self, controller: Decisions, registered: Mapping[int, Registration]
+        self, controller: MetadataController, registered: Mapping[int, Registration]
     ) -> tuple[MetadataRecord, ...]:
         image = controller.image
         arrivals = {id_: _arrival(image, each) for id_, each in registered.items()}
@@ -292,7 +292,9 @@ class ActiveController:
 
     # --- decisions ------------------------------------------------------------------------------
 
-    async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Decided[T]:
+    async def decide(
+        self, decision: Callable[[MetadataController], ControllerResult[T]]
+    ) -> Decided[T]:
         """Decides and commits; raises `NotController` if the term ends before the commit."""
         if self.is_over:
             raise NotController
@@ -432,7 +434,7 @@ def _compare_disks(before: set[str], now: set[str]) -> Disks:
 
 
 def _fence_records(
-    controller: Decisions, broker_id: int, broker_epoch: int
+    controller: MetadataController, broker_id: int, broker_epoch: int
 ) -> ControllerResult[None]:
     broker = controller.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:

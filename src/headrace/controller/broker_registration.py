@@ -1,7 +1,7 @@
-"""Broker registration, unregistration, and blocks of producer ids. Pure."""
+"""Registration and unregistration of brokers. Pure."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
@@ -10,7 +10,6 @@ from headrace.cluster.metadata_records import (
     BrokerUnregistered,
     LeaderRestarted,
     MetadataRecord,
-    ProducerIdsReserved,
 )
 from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint
 from headrace.controller.broker_fencing import elect_new_leaders
@@ -19,24 +18,11 @@ from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.controller.staged_records import StagedRecords
 from headrace.protocol.errors import ErrorCode
 
-PRODUCER_ID_BLOCK_SIZE: Final = 1_000
-"""Ids allocated to a broker at once: one durable write for each 1,000 producers."""
-
-MAX_PRODUCER_ID: Final = 2**63 - 1
-
 
 class RegistrationResult(NamedTuple):
     """The result of a registration: the broker's epoch, which fences earlier incarnations."""
 
     broker_epoch: int = -1
-    error: ApiError = NO_ERROR
-
-
-class ProducerIdBlock(NamedTuple):
-    """Producer ids from `first` up to but not including `first + size`, for one broker only."""
-
-    first: int = -1
-    size: int = 0
     error: ApiError = NO_ERROR
 
 
@@ -72,38 +58,13 @@ def fence_standalone_broker(image: MetadataImage, broker_id: int) -> ControllerR
     """Fences the only broker. Its partitions keep their leader: no other broker could lead."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        return ControllerResult((), [_not_registered(broker_id)])
+        return ControllerResult((), [not_registered_error(broker_id)])
     records = () if broker.fenced else (BrokerFenced(broker_id),)
     return ControllerResult(records, [NO_ERROR])
 
 
-def allocate_producer_ids(
-    image: MetadataImage, broker_id: int, broker_epoch: int
-) -> ControllerResult[ProducerIdBlock]:
-    """Allocates the next block. No id is allocated twice, not even after a crash."""
-    broker = image.brokers.get(broker_id)
-    error = NO_ERROR
-    if broker is None:
-        error = _not_registered(broker_id)
-    elif broker.epoch != broker_epoch:
-        error = ApiError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
-        )
-    elif image.next_producer_id > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
-        error = ApiError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            "Exhausted all producerIds as the next block's end producerId has exceeded the "
-            "int64 type limit",
-        )
-    if error.code != ErrorCode.NONE:
-        return ControllerResult((), [ProducerIdBlock(error=error)])
-    first = image.next_producer_id
-    record = ProducerIdsReserved(first + PRODUCER_ID_BLOCK_SIZE)
-    return ControllerResult((record,), [ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)])
-
-
-def _not_registered(broker_id: int) -> ApiError:
+def not_registered_error(broker_id: int) -> ApiError:
+    """The error for a request that names a broker without a registration."""
     return ApiError(
         ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered."
     )
@@ -115,7 +76,7 @@ def unregister_broker(
     """Removes a broker that will not return. A live broker is refused."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        return ControllerResult((), [_not_registered(broker_id)])
+        return ControllerResult((), [not_registered_error(broker_id)])
     if not broker.fenced:
         error = ApiError(
             ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running. Stop it first."
@@ -132,7 +93,7 @@ def check_broker_epoch(
 ) -> ApiError:
     """The error for a request that is not from the broker's current incarnation."""
     if broker is None or broker.fenced:
-        return _not_registered(broker_id)
+        return not_registered_error(broker_id)
     if broker.epoch != broker_epoch:
         return ApiError(
             ErrorCode.STALE_BROKER_EPOCH,

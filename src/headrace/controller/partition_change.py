@@ -111,6 +111,7 @@ class PartitionChange:
         return self._was_unclean
 
     def _complete_reassignment(self) -> None:
+        """Removes the old replicas if all new ones are in sync."""
         if not (self._adding or self._removing):
             return
         target = tuple(id_ for id_ in self._replicas if id_ not in self._removing)

@@ -1,7 +1,8 @@
-"""Partition reassignments: start, list, cancel. Pure.
+"""Partition reassignments: start, list, cancel. `partition_change` completes them. Pure.
 
 A reassignment can be interrupted at any point: old and new replicas hold the partition together
-until the new ones are in sync. Then one change removes the old ones (`PartitionChange`).
+until the new ones are in sync. `PartitionChange._complete_reassignment` then removes the old ones,
+in the change that reports the last new replica as in sync.
 """
 
 from collections import Counter

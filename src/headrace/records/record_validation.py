@@ -9,6 +9,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from headrace.records.batch_header import NO_TIMESTAMP, BatchHeader, TimestampType, read_header
 from headrace.records.buffer import Buffer
@@ -38,8 +39,7 @@ class Issue:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """A topic's rules for each record; None means that a timestamp is not bounded."""
 
     max_bytes: int
@@ -50,8 +50,7 @@ class Rules:
     timestamp_after_max_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(NamedTuple):
     """The result of a validation; `max_timestamp` is the records', not the header's."""
 
     issues: tuple[Issue, ...]

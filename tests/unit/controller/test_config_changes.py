@@ -10,7 +10,7 @@ from headrace.cluster.resources import (
     topic_resource,
 )
 from headrace.controller.config_changes import AlterOperation, ConfigAlteration, ConfigOp
-from headrace.controller.decisions import Decisions
+from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
@@ -21,14 +21,14 @@ GROUP, METRICS = ResourceType.GROUP, ResourceType.CLIENT_METRICS
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
 
-def with_topic() -> Decisions:
+def with_topic() -> MetadataController:
     made = controller()
     commit(made, made.create_topics([NewTopic("t")]))
     return made
 
 
 def alter(
-    made: Decisions, type_: int, name: str, *changes: tuple[str, str | None, int]
+    made: MetadataController, type_: int, name: str, *changes: tuple[str, str | None, int]
 ) -> ApiError:
     ops = [ConfigOp(*change) for change in changes]
     outcome = made.incremental_alter_configs([ConfigAlteration(type_, name, ops)])

@@ -1,8 +1,8 @@
-"""Reading partitions for one fetch: limits, isolation, epochs.
+"""Reads partitions for one fetch: isolation level, size limits, leader epochs.
 
-Guarantees: no byte at or past the reader's bound (high watermark, or last stable offset for
-read_committed) is returned; at least one batch is returned, even if it is larger than the limits
-(KIP-74), so that no consumer gets stuck; a partition's error never affects the others.
+Guarantees: a read_committed fetch stops at the last stable offset, a read_uncommitted one at the
+high watermark (`_read_from_replica`). At least one batch is returned, even if it is larger than the
+limits (KIP-74), so that no consumer gets stuck. An error of one partition does not affect others.
 
 A follower that cannot serve a consumer (KIP-392) answers OFFSET_NOT_AVAILABLE for every reason:
 only the leader knows which offsets exist, and only this code sends every client back to the leader.

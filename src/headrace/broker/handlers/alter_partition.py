@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.broker_registration import check_broker_epoch
-from headrace.controller.decisions import Decisions
 from headrace.controller.errors import NotController, require_active
 from headrace.controller.isr_changes import IsrChange, IsrMember, IsrResult, alter_partitions
+from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.result import ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition import (
@@ -64,7 +64,7 @@ async def handle(
 
 
 def _decide_isr_changes(
-    controller: Decisions, request: AlterPartitionRequest, changes: list[IsrChange]
+    controller: MetadataController, request: AlterPartitionRequest, changes: list[IsrChange]
 ) -> ControllerResult[IsrResult | ApiError]:
     known = controller.image.brokers.get(request.broker_id)
     error = check_broker_epoch(known, request.broker_id, request.broker_epoch)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.runtime.environment import Environment
@@ -56,8 +55,7 @@ MAX_INTERVAL_S: Final = 1.0
 MIN_INTERVAL_S: Final = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class UncleanablePartition:
+class UncleanablePartition(NamedTuple):
     """A log that the cleaner skips, and the reason."""
 
     topic: str
@@ -66,8 +64,7 @@ class UncleanablePartition:
     until_repaired: bool = False  # retried once the damage is repaired
 
 
-@dataclass(frozen=True, slots=True)
-class CleanerStatus:
+class CleanerStatus(NamedTuple):
     """The work of the cleaner since the broker started."""
 
     last_pass_ms: int = -1
@@ -150,7 +147,7 @@ class LogCleaner:
         """
         if not self._setting("log.cleaner.threads"):
             return
-        self.status = replace(self.status, last_pass_ms=self._host.clock.wall_ms())
+        self.status = self.status._replace(last_pass_ms=self._host.clock.wall_ms())
         self._passes += 1
         waiting: set[LogDirState] = set()
         try:
@@ -158,7 +155,7 @@ class LogCleaner:
                 if replica.log.directory not in waiting:
                     await self._try_to_clean(replica, waiting)
         finally:
-            self.status = replace(self.status, cleaning=None)
+            self.status = self.status._replace(cleaning=None)
             self._end_worker()
 
     # --- selection ------------------------------------------------------------------------------
@@ -180,7 +177,7 @@ class LogCleaner:
         for known in (self._uncleanable, self._deaths, self._postponed):
             for key in [each for each in known if each not in hosted]:
                 del known[key]
-        self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
+        self.status = self.status._replace(uncleanable=tuple(self._uncleanable.values()))
         return [replica for _, replica in sorted(due, key=lambda each: each[0], reverse=True)]
 
     def _candidate(self, each: Log) -> Replica | None:
@@ -218,7 +215,7 @@ class LogCleaner:
         if dirt is None:
             return
         name = replica.log.name
-        self.status = replace(self.status, cleaning=name)
+        self.status = self.status._replace(cleaning=name)
         try:
             await self._clean(replica, dirt)
             self._postponed.pop(_partition_key(replica), None)
@@ -322,8 +319,7 @@ class LogCleaner:
 
     def _count_cleaned(self, cleaned: Log, job: CleaningJob, done: CleanedLog) -> None:
         status = self.status
-        self.status = replace(
-            status,
+        self.status = status._replace(
             logs_cleaned=status.logs_cleaned + 1,
             bytes_read=status.bytes_read + done.bytes_read,
             bytes_written=status.bytes_written + done.bytes_written,
@@ -345,7 +341,7 @@ class LogCleaner:
         self._uncleanable[_partition_key(replica)] = UncleanablePartition(
             replica.topic, replica.index, reason, until_repaired
         )
-        self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
+        self.status = self.status._replace(uncleanable=tuple(self._uncleanable.values()))
         log.error(
             "cannot compact log; it grows until the broker restarts",
             extra={"topic": replica.topic, "partition": replica.index, "reason": reason},

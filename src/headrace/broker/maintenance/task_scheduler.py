@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.broker.runtime.timers import Timer, Timers
@@ -17,8 +16,7 @@ from headrace.storage.errors import DiskFull
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodicTask:
+class PeriodicTask(NamedTuple):
     """Work that runs every `interval_s`. `name` is a verb phrase: log lines say "cannot <name>"."""
 
     name: str

@@ -25,8 +25,8 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_store import ClusterStore, Elected, StoreError
 from headrace.cluster.topology import BrokerRegistration as RegisteredBroker
 from headrace.controller.active_controller import ActiveController
-from headrace.controller.decisions import Decisions
 from headrace.controller.leader_election import live_ids
+from headrace.controller.metadata_controller import MetadataController
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -100,7 +100,9 @@ class ClusterMember:
 
     def _make_active_controller(self, elected: Elected) -> ActiveController:
         settings = self._broker.settings
-        controller = Decisions(self.metadata.image, settings.controller(), self._broker.random)
+        controller = MetadataController(
+            self.metadata.image, settings.controller(), self._broker.random
+        )
         imbalance = settings.integer("leader.imbalance.per.broker.percentage") / 100
         rebalances = settings.boolean("auto.leader.rebalance.enable")
         logs = self._broker.logs

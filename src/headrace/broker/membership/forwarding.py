@@ -14,8 +14,8 @@ from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, res
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.metadata_store import TooLarge
-from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.errors import NotController
+from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 from headrace.protocol.api import ApiKey, ApiSpec

@@ -10,7 +10,7 @@ from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
 from headrace.cluster.metadata_store import MetadataStore
 from headrace.cluster.stores.sqlite import IN_MEMORY
-from headrace.controller.decisions import Decisions
+from headrace.controller.metadata_controller import MetadataController
 
 METADATA_FILE: Final = "headrace-metadata.sqlite"
 
@@ -39,7 +39,7 @@ class Standalone:
         self._store = store = broker.environment.metadata_store(place)
         image = store.load()
         broker.open_logs(image.cluster_id or None, image)
-        self._controller = Decisions(image, broker.settings.controller(), broker.random)
+        self._controller = MetadataController(image, broker.settings.controller(), broker.random)
         self.metadata = StandaloneMetadata(self._controller, store, broker.offload, broker.publish)
         broker.load_roles(image)
 

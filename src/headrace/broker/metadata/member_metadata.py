@@ -15,10 +15,10 @@ from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
 from headrace.cluster.metadata_records import MetadataRecord
-from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.config_changes import ConfigControl
-from headrace.controller.decisions import Decisions
 from headrace.controller.errors import require_active
+from headrace.controller.metadata_controller import MetadataController
+from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 
@@ -139,7 +139,9 @@ class MemberMetadata:
 
     # --- changes --------------------------------------------------------------------------------
 
-    async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
+    async def decide(
+        self, decision: Callable[[MetadataController], ControllerResult[T]]
+    ) -> Sequence[T]:
         """Runs one operation of the controller; usually every live broker has applied its results.
 
         Raises `NotController` unless this broker is the active controller.

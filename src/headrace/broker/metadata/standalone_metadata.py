@@ -13,9 +13,9 @@ from headrace.broker.runtime.offload import Offload
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import MetadataStore, StoreError
-from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.config_changes import ConfigControl
-from headrace.controller.decisions import Decisions
+from headrace.controller.metadata_controller import MetadataController
+from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError, ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 from headrace.protocol.errors import ErrorCode
@@ -37,8 +37,10 @@ class Metadata(MetadataView, Protocol):
     @property
     def configs(self) -> ConfigControl: ...
 
-    async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """Runs one operation and waits for its end; raises `NotController` on other brokers."""
+    async def decide(
+        self, decision: Callable[[MetadataController], ControllerResult[T]]
+    ) -> Sequence[T]:
+        """Runs one operation to its end; raises `NotController` on other brokers."""
         ...
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...
@@ -50,7 +52,11 @@ class StandaloneMetadata:
     """Holds the image; runs the controller of an embedded node."""
 
     def __init__(
-        self, controller: Decisions, store: MetadataStore, offload: Offload, publish: Publish
+        self,
+        controller: MetadataController,
+        store: MetadataStore,
+        offload: Offload,
+        publish: Publish,
     ) -> None:
         self._controller = controller
         self._store = store
@@ -67,7 +73,9 @@ class StandaloneMetadata:
         """Configurations of the current image."""
         return self._controller.configs
 
-    async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
+    async def decide(
+        self, decision: Callable[[MetadataController], ControllerResult[T]]
+    ) -> Sequence[T]:
         """Runs one operation to its end; its results are applied when this returns."""
         async with self._decision_lock:
             outcome = decision(self._controller)

@@ -1,13 +1,12 @@
 """The broker-wide limits that handlers and listeners need, from the current image."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from headrace.broker.network.server import ServerLimits
+from headrace.broker.network.connection_limits import ServerLimits
 from headrace.cluster.effective_config import EffectiveConfig
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLimits:
+class BrokerLimits(NamedTuple):
     """Named like Kafka's settings; created again when a broker's configuration changes."""
 
     fetch_max_bytes: int

@@ -1,7 +1,7 @@
 """Listeners and the connections that they accept, within limits.
 
-Like Kafka, the server refuses connections past `max.connections` and `max.connections.per.ip`,
-before it reads a byte. Idle connections end after `connections.max.idle.ms`.
+The server refuses connections past the limits (`connection_limits`) before it reads a byte. Idle
+connections end after `connections.max.idle.ms`.
 """
 
 import asyncio
@@ -10,11 +10,10 @@ import errno
 import logging
 import os
 import socket
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from headrace.broker.network.connection import Connection
+from headrace.broker.network.connection_limits import ConnectionCounts, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
@@ -24,19 +23,6 @@ from headrace.cluster.listeners import ANY_ADDRESS, Listener
 log = logging.getLogger(__name__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """Limits on connections and requests."""
-
-    max_frame_bytes: int
-    max_in_flight: int
-    max_in_flight_bytes: int
-    max_connections: int
-    max_connections_per_ip: int
-    connections_per_ip_overrides: Mapping[str, int]
-    max_idle_s: float
 
 
 class Server:
@@ -55,7 +41,7 @@ class Server:
         self.dispatch = dispatcher.dispatch
         self._listeners: list[asyncio.Server] = []
         self._connections: dict[Connection, None] = {}
-        self._by_ip: Counter[str] = Counter()
+        self._counts = ConnectionCounts()
         self._refused = 0
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
@@ -108,29 +94,23 @@ class Server:
         if self._closing:  # accepted by the loop before its listener was closed
             return False
         ip = _ip(connection)
-        limits = self._limits
-        full = len(self._connections) >= limits.max_connections
-        allowed = limits.connections_per_ip_overrides.get(ip, limits.max_connections_per_ip)
-        if full or self._by_ip[ip] >= allowed:
+        reached = self._counts.reached_limit(ip, self._limits)
+        if reached is not None:
             self._refused += 1
-            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: does not flood the log
-                name = "max.connections" if full else "max.connections.per.ip"
+            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
                 log.warning(
                     "refused a connection",
-                    extra={"peer": connection.peer, "apply_limits": name, "refused": self._refused},
+                    extra={"peer": connection.peer, "limit": reached, "refused": self._refused},
                 )
             return False
         self._connections[connection] = None
-        self._by_ip[ip] += 1
+        self._counts.add(ip)
         return True
 
     def closed(self, connection: Connection) -> None:
         if connection in self._connections:
             del self._connections[connection]
-            ip = _ip(connection)
-            self._by_ip[ip] -= 1
-            if not self._by_ip[ip]:
-                del self._by_ip[ip]
+            self._counts.remove(_ip(connection))
             if self._all_closed is not None and not self._connections:
                 self._all_closed.set()
 

@@ -1,4 +1,4 @@
-"""One follower's fetch session for the partitions that this broker leads (KIP-227).
+"""The leader's side of the fetch session with one follower (KIP-227).
 
 The session persists between fetches: the follower names a partition again only when its position
 has changed. Each position listens to its leader, and only positions with changes are checked, so

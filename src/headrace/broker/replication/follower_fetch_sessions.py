@@ -1,4 +1,4 @@
-"""The fetch sessions of all followers of this broker, one for each follower (KIP-227)."""
+"""The leader's side of all fetch sessions with followers, one for each follower (KIP-227)."""
 
 from collections.abc import Callable
 from random import Random

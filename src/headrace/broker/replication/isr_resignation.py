@@ -16,6 +16,8 @@ from headrace.broker.replication.alter_partition_manager import (
     alter_partition_request,
 )
 from headrace.client.errors import ClientError, code_of_number
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.topology import Partition
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionData,
     AlterPartitionRequest,
@@ -61,8 +63,7 @@ class IsrResignation:
         node_id, image = self._host.node_id, self._host.metadata.image
         changes: list[tuple[bytes, AlterPartitionData]] = []
         for follower in followers:
-            known = image.topics_by_id.get(follower.topic_id)
-            partition = known.partition(follower.index) if known is not None else None
+            partition = follower_partition(image, follower)
             if partition is None or partition.leader == node_id:
                 continue
             if node_id not in (*partition.isr, *partition.eligible_leaders):
@@ -96,3 +97,9 @@ class IsrResignation:
             )
         finally:
             self._asking = None
+
+
+def follower_partition(image: MetadataImage, follower: Follower) -> Partition | None:
+    """The partition of this replica in the metadata; None if it was deleted."""
+    topic = image.topics_by_id.get(follower.topic_id)
+    return topic.partition(follower.index) if topic is not None else None

@@ -1,4 +1,4 @@
-"""The follower's side of its fetch session with one leader (KIP-227). Pure.
+"""The follower's side of the fetch session with one leader (KIP-227). Pure.
 
 A fetch names the partitions whose position has changed, and those that are no longer copied.
 Fetches are numbered across all sessions: a response counts for a partition only if no later fetch

@@ -172,3 +172,14 @@ async def create_with_parents(client: ZooKeeperClient, path: str) -> None:
         except OpFailed as failed:
             if failed.reason is not Reason.EXISTS:
                 raise
+
+
+async def try_multi(client: ZooKeeperClient, *ops: Op) -> bool:
+    """Executes the operations; False if another process was faster."""
+    try:
+        await client.multi(ops)
+    except OpFailed as failed:
+        if failed.reason is Reason.NOT_EMPTY:
+            raise
+        return False
+    return True

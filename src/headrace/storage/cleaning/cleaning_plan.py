@@ -6,14 +6,13 @@ that are younger than `min.compaction.lag.ms`. Only whole segments are cleaned.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.storage.segment.segment import Segment
 from headrace.storage.state.log_config import COMPACT, LogConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanable:
+class Cleanable(NamedTuple):
     """The clean and the dirty part of a log; `overdue` refers to `max.compaction.lag.ms`."""
 
     first_dirty: int

@@ -1,6 +1,6 @@
 """`meta.properties`: the cluster and the node of a log directory."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.storage.errors import InconsistentLogDir
 from headrace.storage.files.filesystem import FileSystem, read_file, replace_file
@@ -9,8 +9,7 @@ META_PROPERTIES = "meta.properties"
 VERSION = "1"
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(NamedTuple):
     """The ids, as text."""
 
     cluster_id: str

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.storage.directories import directory_names
 from headrace.storage.directories.directory_names import STRAY_SUFFIX, PartitionName
@@ -31,8 +32,7 @@ VERSION = 0
 FOREVER_MS = -1
 
 
-@dataclass(frozen=True, slots=True)
-class StrayMetadata:
+class StrayMetadata(NamedTuple):
     """The state of a log when it became stray; has the full name, which a directory's may
     shorten."""
 

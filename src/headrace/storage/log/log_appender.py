@@ -147,7 +147,7 @@ class LogAppender:
         items = local.segments.items
         segment = items[-1] if items else None
         try:
-            # The checks of `_segment_for`, inlined: this saves 60 ns of the 2.4 us of an append.
+            # `Segment.should_roll`, inlined: this saves 60 ns of the 2.4 us of an append.
             if (
                 segment is None
                 or not 0 < segment.size <= rules.segment_bytes - size
@@ -203,11 +203,14 @@ class LogAppender:
             return local.roll()
         active = items[-1]
         rules = local.rules
-        if active.size and (
-            active.size + size > rules.segment_bytes
-            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or active.age_ms(max_timestamp, now_ms) > local.roll_after_ms
-            or active.index_entries >= rules.max_index_entries
+        if active.should_roll(
+            size,
+            max_timestamp,
+            last_offset,
+            now_ms,
+            rules.segment_bytes,
+            local.roll_after_ms,
+            rules.max_index_entries,
         ):
             active = local.roll()
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:

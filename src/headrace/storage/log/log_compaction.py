@@ -3,7 +3,7 @@
 Everything here runs in the owner's thread, except where `Swap` says otherwise.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.storage.cleaning.cleaner_messages import (
     CleanedGroup,
@@ -19,8 +19,7 @@ from headrace.storage.segment.segment import Segment
 from headrace.storage.segment.time_index import ENTRY as TIME_ENTRY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningLimits:
+class CleaningLimits(NamedTuple):
     """The memory and disk bandwidth that a cleaner may use."""
 
     max_keys: int

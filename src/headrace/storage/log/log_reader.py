@@ -96,13 +96,12 @@ def _readable_part(
 
 def aborted_transactions(local: LocalLog, from_offset: int, to_offset: int) -> list[AbortedTxn]:
     """The aborted transactions with records in [from_offset, to_offset)."""
-    aborted = []
+    aborted: list[AbortedTxn] = []
     for segment in local.segments.items[local.segments.slot_of(from_offset) :]:
-        for txn in segment.txns.entries:
-            if txn.last_offset >= from_offset and txn.first_offset < to_offset:
-                aborted.append(txn)
-            if txn.last_stable_offset >= to_offset:
-                return aborted
+        found, is_complete = segment.txns.overlapping(from_offset, to_offset)
+        aborted += found
+        if is_complete:
+            break
     return aborted
 
 

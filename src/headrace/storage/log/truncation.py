@@ -6,7 +6,6 @@ records that it covered are removed.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from headrace.storage.errors import DiskFull, LogCorrupt, OffsetOutOfRange
 from headrace.storage.log.local_log import LocalLog
@@ -180,7 +179,7 @@ def truncate_damaged(local: LocalLog) -> None:
         except LogCorrupt:  # the records with the producers' state are damaged, too
             truncate_fully_and_start_at(local, local.log_start_offset)
     else:
-        local.checkpointed = replace(local.checkpointed, expendable=True)
+        local.checkpointed = local.checkpointed._replace(expendable=True)
 
 
 def _keep_damaged_ranges(local: LocalLog, is_kept: Callable[[Damage], bool]) -> None:

@@ -13,6 +13,7 @@ interrupted at any point and started again.
 import logging
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from headrace.records.batch_header import BatchHeader
 from headrace.storage.cleaning.interrupted_swaps import offset_of, recover_swaps
@@ -51,8 +52,7 @@ log = logging.getLogger(__name__)
 _INDEXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpointed:
+class Checkpointed(NamedTuple):
     """The checkpointed state of a log, before its files are read."""
 
     clean: bool

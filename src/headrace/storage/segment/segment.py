@@ -168,6 +168,28 @@ class Segment:
         if self._entries_in_memory > MAX_ENTRIES_IN_MEMORY:
             self._prepare_indexes()
 
+    def should_roll(
+        self,
+        size: int,
+        max_timestamp: int,
+        last_offset: int,
+        now_ms: int,
+        max_bytes: int,
+        max_age_ms: int,
+        max_index_entries: int,
+    ) -> bool:
+        """Whether batches of this size, timestamp and last offset belong in a new segment.
+
+        A segment rolls by size (segment.bytes), by time (segment.ms), when an offset is too far
+        from its base offset, and when its index is full. An empty segment never rolls.
+        """
+        return self.size > 0 and (
+            self.size + size > max_bytes
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            or self.age_ms(max_timestamp, now_ms) > max_age_ms
+            or self.index_entries >= max_index_entries
+        )
+
     def age_ms(self, timestamp: int, now_ms: int) -> int:
         """The age of the segment: by the records' timestamps if they have any."""
         first = self.first_timestamp_ms

@@ -41,6 +41,19 @@ class TxnIndex:
         """The checksum of all entries, 0 if there are none."""
         return crc32c(b"".join(ENTRY.pack(VERSION, *txn) for txn in self.entries))
 
+    def overlapping(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """The transactions with records in [from_offset, to_offset), and whether these are all.
+
+        Later segments cannot add one once the last stable offset at an entry reaches `to_offset`.
+        """
+        found = []
+        for txn in self.entries:
+            if txn.last_offset >= from_offset and txn.first_offset < to_offset:
+                found.append(txn)
+            if txn.last_stable_offset >= to_offset:
+                return found, True
+        return found, False
+
     def append(self, txn: AbortedTxn) -> None:
         self.entries.append(txn)
 

@@ -14,7 +14,7 @@ from inspect import Parameter, signature
 from typing import Any, Final
 from unittest.mock import patch
 
-from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
+from headrace.broker.membership.controller_election import ControllerElection
 from headrace.broker.replication.follower_fetch_session import FollowerFetchSession
 from headrace.broker.replication.replica_fetcher import ReplicaFetcher
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
@@ -254,7 +254,7 @@ def _trust_everyone(_original: Any) -> object:
 
 
 def _take_from_anyone(_original: Any) -> object:
-    def apply_metadata(self: BrokerLifecycle, answer: Any) -> bool:
+    def apply_metadata(self: ControllerElection, answer: Any) -> bool:
         self._advance_metadata(answer)
         return True
 
@@ -264,7 +264,7 @@ def _take_from_anyone(_original: Any) -> object:
 def _listen_on(original: Any) -> object:
     """A poll continues when another controller is elected, and its late response is used."""
 
-    async def poll(self: BrokerLifecycle, controller_id: int) -> Any:
+    async def poll(self: ControllerElection, controller_id: int) -> Any:
         asking = asyncio.ensure_future(original(self, controller_id))
         try:
             return await asyncio.shield(asking)
@@ -275,9 +275,9 @@ def _listen_on(original: Any) -> object:
     return poll
 
 
-def _take_late_metadata(membership: BrokerLifecycle, done: "asyncio.Future[Any]") -> None:
+def _take_late_metadata(election: ControllerElection, done: "asyncio.Future[Any]") -> None:
     if not done.cancelled() and done.exception() is None and not done.result().error_code:
-        membership._apply_metadata(done.result())
+        election._apply_metadata(done.result())
 
 
 # --- groups -------------------------------------------------------------------------------------
@@ -377,8 +377,8 @@ PLANTED: Final[dict[str, Planted]] = {
     "any-controller-epoch": Planted(
         "Metadata of earlier controllers is accepted, also in late responses",
         _all(
-            _replace(BrokerLifecycle, "_apply_metadata", _take_from_anyone),
-            _replace(BrokerLifecycle, "_poll", _listen_on),
+            _replace(ControllerElection, "_apply_metadata", _take_from_anyone),
+            _replace(ControllerElection, "_poll", _listen_on),
         ),
     ),
     "any-generation": Planted(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headrace.broker.membership.producer_ids import SPARE_BELOW, ProducerIds
-from headrace.controller.broker_registration import ProducerIdBlock
+from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode

@@ -4,8 +4,9 @@ import asyncio
 from typing import cast
 
 from headrace.broker.network.connection import Connection
+from headrace.broker.network.connection_limits import ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
-from headrace.broker.network.server import Server, ServerLimits
+from headrace.broker.network.server import Server
 from headrace.clock import SystemClock
 
 LIMITS = ServerLimits(

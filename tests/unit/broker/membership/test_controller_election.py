@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from headrace.broker.membership.broker_lifecycle import RETRY_S, BrokerIdentity, BrokerLifecycle
+from headrace.broker.membership.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from headrace.broker.membership.controller_election import RETRY_S
 from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.clock import SystemClock
@@ -20,7 +21,7 @@ from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
-from headrace.controller.decisions import Decisions
+from headrace.controller.metadata_controller import MetadataController
 from headrace.protocol.struct import Struct
 
 ME = 1
@@ -71,7 +72,7 @@ def member_of(store: TroubledStore) -> BrokerLifecycle:
 
     def make_active_controller(elected: Elected) -> ActiveController:
         return ActiveController(
-            store, elected, Decisions(metadata.image, SETTINGS, Random(1)), metadata
+            store, elected, MetadataController(metadata.image, SETTINGS, Random(1)), metadata
         )
 
     return BrokerLifecycle(

@@ -1,7 +1,7 @@
 """The controller of one cluster: requests in, metadata records out. Pure.
 
 A method decides against the current `image` and changes nothing itself. The caller commits the
-records of the result to the store, applies them (`decisions.image = decisions.image.apply(...)`)
+records of the result to the store, applies them (`controller.image = controller.image.apply(...)`)
 and then answers with the results. It finishes one operation before it starts the next, because a
 result is valid only for the image it was decided on.
 """
@@ -15,11 +15,17 @@ from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topology import ZERO_UUID, Endpoint
-from headrace.controller import broker_registration, feature_changes, topic_changes
-from headrace.controller.broker_registration import ProducerIdBlock, RegistrationResult
+from headrace.controller import (
+    broker_registration,
+    feature_changes,
+    producer_id_blocks,
+    topic_changes,
+)
+from headrace.controller.broker_registration import RegistrationResult
 from headrace.controller.config_changes import AlteredConfig, ConfigAlteration, ConfigControl
 from headrace.controller.config_validation import check_topic
 from headrace.controller.feature_changes import FeatureUpdate
+from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError, ControllerResult, ResultT
 from headrace.controller.topic_changes import (
     ConfigCheck,
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
 
 
-class Decisions:
+class MetadataController:
     """Decides every metadata change. The module docstring says how to use a result."""
 
     def __init__(self, image: MetadataImage, settings: ControllerSettings, rng: Random) -> None:
@@ -84,7 +90,7 @@ class Decisions:
     def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int
     ) -> ControllerResult[ProducerIdBlock]:
-        return broker_registration.allocate_producer_ids(self.image, broker_id, broker_epoch)
+        return producer_id_blocks.allocate_producer_ids(self.image, broker_id, broker_epoch)
 
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
