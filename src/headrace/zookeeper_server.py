@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self
 
+from headrace.child_process import end_process
+
 LOOPBACK: Final = "127.0.0.1"
 
 START_DEADLINE_S: Final = 60.0
@@ -241,15 +243,8 @@ class ZooKeeperServer:
 
     def _end_process(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(number)
-        process.send_signal(signal.SIGCONT)  # a paused process receives only this signal
-        try:
-            process.wait(STOP_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end_process(process, STOP_DEADLINE_S, number)
 
 
 class ZooKeeperEnsemble:

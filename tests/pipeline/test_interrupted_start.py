@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.exits import ExitCode
+from headrace.cli.exit_codes import ExitCode
 from support.pipelines.driver import descendants, started
 from support.waiting import wait_for
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headrace.cli.exits import usage
+from headrace.cli.error_messages import usage
 
 
 def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:

@@ -15,7 +15,8 @@ import typer
 
 from headrace.cli.assignments import parse_assignments
 from headrace.cli.confirmation import OldYes
-from headrace.cli.exits import ExitCode, explain
+from headrace.cli.error_messages import explain
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import Form, Overrides, Profile, Servers, Timeout
 from headrace.cli.output import Format, Output, remark
 from headrace.cli.profiles import client_settings

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from headrace.cli.assignments import parse_assignments
-from headrace.cli.exits import missing, nearest, usage
+from headrace.cli.error_messages import missing, nearest, usage
 from headrace.cli.output import remark
 from headrace.client.configs import ConfigChange, Operation
 from headrace.client.results import Refusal

@@ -7,7 +7,8 @@ import typer
 
 from headrace.cli.command import command
 from headrace.cli.config_changes import changes_of, suggest_settings
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.error_messages import not_found, refused
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import DryRun, Unset
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.output import Block, Format, Output, remark
 
 EXECUTION_PANEL: Final = "Execution"

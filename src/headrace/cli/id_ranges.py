@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.cli.exits import usage
+from headrace.cli.error_messages import usage
 
 MAX_IDS: Final = 100_000
 """More brokers or partitions than a cluster has; a typing error must not exhaust the memory."""

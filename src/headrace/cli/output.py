@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.cli.control_characters import escape_controls
-from headrace.cli.exits import NOT_FOUND_CODES as _NOT_FOUND
-from headrace.cli.exits import ExitCode, missing, sentence
+from headrace.cli.error_messages import missing, sentence
+from headrace.cli.exit_codes import NOT_FOUND_CODES as _NOT_FOUND
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.yaml_text import to_yaml
 from headrace.client.results import Refusal
 

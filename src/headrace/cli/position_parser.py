@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from headrace.cli.exits import usage
+from headrace.cli.error_messages import usage
 
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AGO: Final = re.compile(r"-(\d+)([smhdw])")

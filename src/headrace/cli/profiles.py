@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.cli.exits import not_found, usage
+from headrace.cli.error_messages import not_found, usage
 
 SERVERS: Final = "bootstrap.servers"
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from random import SystemRandom
 from typing import Final, TypeVar
 
-from headrace.cli.exits import no_partition, not_found, refused, usage
+from headrace.cli.error_messages import no_partition, not_found, refused, usage
 from headrace.cli.id_ranges import parse_ids
 from headrace.cli.output import Output
 from headrace.cli.profiles import SERVERS

@@ -7,7 +7,8 @@ import typer
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import ExitCode, not_found, refused, usage
+from headrace.cli.error_messages import not_found, refused, usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import OptionalTopicNames, name_argument
 from headrace.cli.output import Block, Fields, Table, remark
 from headrace.cli.position_parser import parse_duration_ms

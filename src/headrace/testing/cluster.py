@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from headrace.broker.runtime.environment import Environment
+from headrace.cluster.replication_settings import replication_settings
 from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.lifetime import Lifetime
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from headrace.testing.virtual_clock import VirtualClock
 
 HEALTHY_TIMEOUT_S: Final = 60.0
-REPLICAS: Final = 3
-MIN_IN_SYNC: Final = 2
 
 
 class NoSuchBroker(KeyError):
@@ -129,18 +128,7 @@ class Cluster(Lifetime):
         self._links.place(broker_id, broker.port)
 
     def _settings_of(self, broker_id: int) -> dict[str, str]:
-        replicas = str(min(REPLICAS, self._size))
-        in_sync = str(min(MIN_IN_SYNC, max(1, self._size - 1)))
-        named = {
-            "node.id": str(broker_id),
-            "default.replication.factor": replicas,
-            "min.insync.replicas": in_sync,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": in_sync,
-            "share.coordinator.state.topic.replication.factor": replicas,
-            "share.coordinator.state.topic.min.isr": in_sync,
-        }
+        named = {"node.id": str(broker_id), **replication_settings(self._size)}
         if self._racks and broker_id <= len(self._racks):
             named["broker.rack"] = self._racks[broker_id - 1]
         return TEST_SETTINGS | named | self._settings

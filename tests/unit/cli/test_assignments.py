@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cli.assignments import parse_assignments
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 
 
 def test_assignments_are_name_and_value() -> None:

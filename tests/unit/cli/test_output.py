@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from headrace.cli.exits import ExitCode
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Fields, Format, Output, Table, code_of, plain, progress, report
 from headrace.cli.yaml_text import to_yaml
 from headrace.client.results import Refusal

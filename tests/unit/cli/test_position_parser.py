@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.exits import CommandFailed, ExitCode
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.position_parser import (
     AtOffset,
     FromBeginning,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.exits import CommandFailed, ExitCode
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.profiles import client_settings, config_path
 
 FILE = """

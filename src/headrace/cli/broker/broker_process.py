@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final, Self
 
+from headrace.child_process import end_process
+
 ADDRESS: Final = re.compile(r"clients connect to +(\S+)")
 LAST_LINE: Final = "Ctrl-C stops it."
 STOP_S: Final = 60.0
@@ -56,12 +58,7 @@ class ChildBroker:
         if process is None:
             return
         if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, STOP_S)
         if process.stdout is not None:
             process.stdout.close()
 

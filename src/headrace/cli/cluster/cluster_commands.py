@@ -10,7 +10,8 @@ from headrace.cli.cluster import reassign, up
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence, usage
+from headrace.cli.error_messages import not_found, refused, sentence, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import OnlyPartitions, OptionalTopicNames
 from headrace.cli.output import Fields, Table, code_of, counted, remark
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of

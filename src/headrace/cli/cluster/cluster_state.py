@@ -41,6 +41,11 @@ class ClusterView(NamedTuple):
         return None if self.overview is None else self.overview.controller
 
     @property
+    def is_serving(self) -> bool:
+        """Whether a broker is up; else `overview` is out of date."""
+        return any(broker.state in (UP, ELSEWHERE) for broker in self.brokers)
+
+    @property
     def is_up(self) -> bool:
         """Whether every broker is up and one is the controller."""
         return self.controller is not None and all(

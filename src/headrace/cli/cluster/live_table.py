@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 REFRESHES_PER_SECOND: Final = 4
 COLORS: Final = {UP: "green", DEAD: "red", STARTING: "yellow"}
-FEWEST_PARTITIONS: Final = 3
-FIXED_LINES: Final = 12
-"""Lines of the screen besides those of brokers, their errors and partitions."""
+FEWEST_PARTITIONS: Final = 1
+PARTITION_FRAME_LINES: Final = 4
+"""Lines around the partitions: their count, the headers, the number of others, and the note."""
 
 
 class Screen(Protocol):
@@ -57,7 +57,7 @@ class Lines:
         sys.stdout.flush()
 
 
-class _Live:
+class LiveTable:
     """A screen that a thread of rich redraws."""
 
     def __init__(self, servers: str, zookeeper: Callable[[], str], folder: str) -> None:
@@ -79,39 +79,58 @@ class _Live:
         from rich.text import Text
 
         view = self._view
-        yield Text(f"Headrace {__version__}, {len(view.brokers)} brokers", style="bold")
-        yield from self._heading()
+        above = [*self._heading(options.max_width), *self._brokers(view), Text()]
+        used = sum(len(console.render_lines(each, options, pad=False)) for each in above)
+        free = options.max_height - used - PARTITION_FRAME_LINES
+        yield from above
+        yield from _partition_rows(view, max(FEWEST_PARTITIONS, free))
+        yield Text(self._note or "Ctrl-C stops the cluster.", style="yellow" if self._note else "")
+
+    def _heading(self, width: int) -> "Iterator[RenderableType]":
+        from rich.table import Table
+        from rich.text import Text
+
+        yield Text(f"Headrace {__version__}, {len(self._view.brokers)} brokers", style="bold")
+        first = self._servers.partition(",")[0]
+        rows = {
+            "clients connect to": self._servers,
+            "ZooKeeper": self._zookeeper(),
+            "data directory": self._folder,
+            "try": f"{program_name()} cluster status -b {first}",
+        }
+        gap = 2
+        room = width - max(map(len, rows)) - gap
+        table = Table.grid(padding=(0, gap))
+        for label, value in rows.items():
+            table.add_row(label, Text(wrap_list(value, room), overflow="fold"))
+        yield table
         yield Text()
+
+    def _brokers(self, view: ClusterView) -> "Iterator[RenderableType]":
+        from rich.text import Text
+
         yield _broker_table(view)
         for broker in view.brokers:
             if broker.state == DEAD:
-                yield Text(f"\nbroker {broker.id} {broker.ended}; end of {broker.log}:", "red")
+                log = broker.log.removeprefix(f"{self._folder}/")
+                yield Text(f"\nbroker {broker.id} {broker.ended}; end of {log}:", "red")
                 for line in broker.last_lines[-3:] or ("(empty)",):
                     yield Text(f"  {line}", overflow="ellipsis", no_wrap=True)
         if not view.zookeeper_runs:
             yield Text(
                 "\nZooKeeper is dead: leaders still serve, but metadata cannot change", "red"
             )
-        yield Text()
-        yield from _partition_rows(view, self._partition_lines(options.max_height))
-        yield Text(self._note or "Ctrl-C stops the cluster.", style="yellow" if self._note else "")
 
-    def _heading(self) -> "Iterator[RenderableType]":
-        from rich.table import Table
 
-        table = Table.grid(padding=(0, 2))
-        table.add_row("clients connect to", self._servers)
-        table.add_row("ZooKeeper", self._zookeeper())
-        table.add_row("data directory", self._folder)
-        first = self._servers.partition(",")[0]
-        table.add_row("try", f"{program_name()} cluster status -b {first}")
-        yield table
-
-    def _partition_lines(self, height: int) -> int:
-        """The number of lines for partitions."""
-        dead = sum(broker.state == DEAD for broker in self._view.brokers)
-        used = FIXED_LINES + len(self._view.brokers) + 5 * dead
-        return max(FEWEST_PARTITIONS, height - used)
+def wrap_list(words: str, width: int) -> str:
+    """The comma-separated words in lines of this width, without a break within a word."""
+    lines = [""]
+    for word in words.split(","):
+        addition = f"{word},"
+        if lines[-1] and len(lines[-1]) + len(addition) > width:
+            lines.append("")
+        lines[-1] += addition
+    return "\n".join(lines).removesuffix(",")
 
 
 def _broker_table(view: ClusterView) -> "Table":
@@ -129,15 +148,17 @@ def _broker_table(view: ClusterView) -> "Table":
             Text(_state_text(broker, view.controller), COLORS.get(broker.state, "yellow")),
             broker.address,
             cell(broker.pid),
-            str(broker.leads),
-            str(broker.replicas),
-            Text(str(broker.out_of_sync), "red" if broker.out_of_sync else ""),
+            str(broker.leads) if view.is_serving else cell(None),
+            str(broker.replicas) if view.is_serving else cell(None),
+            Text(str(broker.out_of_sync), "red" if broker.out_of_sync else "")
+            if view.is_serving
+            else cell(None),
         )
     return table
 
 
 def _state_text(broker: BrokerView, controller: int | None) -> str:
-    if broker.id == controller:
+    if broker.id == controller and broker.state == UP:
         return f"{broker.state}, controller"
     return broker.state
 
@@ -146,7 +167,7 @@ def _partition_rows(view: ClusterView, room: int) -> "Iterator[RenderableType]":
     from rich.table import Table
     from rich.text import Text
 
-    if view.overview is None:
+    if view.overview is None or not view.is_serving:
         return
     lagging = view.overview.under_replicated
     shown = _partitions_to_show(view.overview)
@@ -189,6 +210,6 @@ def open_screen(servers: str, zookeeper: Callable[[], str], folder: str) -> Iter
         return
     from rich.live import Live
 
-    screen = _Live(servers, zookeeper, folder)
+    screen = LiveTable(servers, zookeeper, folder)
     with Live(screen, refresh_per_second=REFRESHES_PER_SECOND):
         yield screen

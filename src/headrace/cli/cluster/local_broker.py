@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from headrace.child_process import wait_or_kill
+
 LAST_LINES: Final = 8
 TAIL_BYTES: Final = 8192
 
@@ -70,10 +72,7 @@ class LocalBroker:
     def wait_or_kill(self, patience_s: float) -> None:
         """Waits until the process has ended, and kills it after `patience_s`."""
         if self._process is not None:
-            try:
-                self._process.wait(patience_s)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            wait_or_kill(self._process, patience_s)
 
     def kill(self) -> None:
         if self._process is not None and self._process.poll() is None:

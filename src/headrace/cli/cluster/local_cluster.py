@@ -17,7 +17,8 @@ from typing import IO, Final, NamedTuple
 
 from headrace.cli.cluster.local_broker import LocalBroker
 from headrace.cli.cluster.process_reaper import ProcessReaper
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
+from headrace.cluster.replication_settings import replication_settings
 from headrace.zookeeper_server import (
     LOOPBACK,
     ZooKeeperServer,
@@ -29,8 +30,6 @@ from headrace.zookeeper_server import (
 STATE_FILE: Final = "cluster.json"
 LOCK_FILE: Final = "cluster.lock"
 EMBEDDED: Final = "embedded"
-REPLICAS: Final = 3
-MIN_IN_SYNC: Final = 2
 
 
 class LocalClusterPlan(NamedTuple):
@@ -130,20 +129,12 @@ class LocalCluster:
         self.write_state()
 
     def _settings_of(self, broker: LocalBroker) -> dict[str, str]:
-        replicas = str(min(REPLICAS, len(self.brokers)))
-        in_sync = str(min(MIN_IN_SYNC, max(1, len(self.brokers) - 1)))
         named = {
             "node.id": str(broker.id),
             "listeners": f"PLAINTEXT://{LOOPBACK}:{broker.port}",
             "log.dirs": str((broker.folder / "data").absolute()),
             "zookeeper.connect": self.zookeeper,
-            "default.replication.factor": replicas,
-            "min.insync.replicas": in_sync,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": in_sync,
-            "share.coordinator.state.topic.replication.factor": replicas,
-            "share.coordinator.state.topic.min.isr": in_sync,
+            **replication_settings(len(self.brokers)),
         }
         return named | dict(self.plan.settings)
 

@@ -22,7 +22,8 @@ from headrace.cli.cluster.reassignment_file import Plan, read_plan, write_plan
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, sentence, usage
+from headrace.cli.error_messages import not_found, sentence, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session, find_topics
 from headrace.client.brokers import describe_cluster

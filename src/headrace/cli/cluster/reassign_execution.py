@@ -17,7 +17,8 @@ from headrace.cli.cluster.reassign_plan import (
 )
 from headrace.cli.cluster.reassignment_file import plan_facts
 from headrace.cli.cluster.status import Overview
-from headrace.cli.exits import CommandFailed, ExitCode, sentence
+from headrace.cli.error_messages import sentence
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Block, Format, Table, code_of, counted, remark
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient

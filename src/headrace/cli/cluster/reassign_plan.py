@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.cli.cluster.status import Overview
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.error_messages import not_found, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.id_ranges import parse_ids
 from headrace.client.client import ClusterClient
 from headrace.client.errors import DeadlineExceeded

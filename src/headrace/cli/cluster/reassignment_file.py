@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from headrace.cli.exits import usage
+from headrace.cli.error_messages import usage
 from headrace.client.results import TopicPartition
 
 VERSION: Final = 1

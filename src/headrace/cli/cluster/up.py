@@ -32,10 +32,11 @@ from headrace.cli.cluster.local_cluster import (
     RunningCluster,
     find_running,
 )
-from headrace.cli.cluster.process_reaper import lives
+from headrace.cli.cluster.process_reaper import identify, lives
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.confirmation import Execute, OldYes, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.error_messages import not_found, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Format, Output, Table, remark
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
@@ -385,7 +386,8 @@ def shutdown(
             _terminate(pid, lambda: find_running(folder) is None, timeout)
             remark("stopped the cluster")
             return ExitCode.OK
-        _terminate(pid, lambda: not lives(pid), timeout)
+        process = identify(pid)
+        _terminate(pid, lambda: not lives(process), timeout)
         remark(f"stopped broker {broker}")
         return ExitCode.OK
 

@@ -8,21 +8,27 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.confirmation import Execute
+from headrace.cli.error_messages import not_found, refused
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
-from headrace.cli.group.group_removal import Filter, delete_named, only_one
+from headrace.cli.group.group_removal import (
+    Filter,
+    PlannedRemoval,
+    delete_named,
+    only_one,
+    remove_planned,
+)
 from headrace.cli.group.seek import (
+    PlannedMove,
     Positions,
-    Targets,
-    approve_move,
     goal_of,
+    move_group,
     partitions_named,
     plan_move,
-    report_move,
 )
 from headrace.cli.options import GroupName, GroupNames
-from headrace.cli.output import Block, Fields, Table, counted, report
+from headrace.cli.output import Block, Fields, Table, counted
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
 from headrace.client.groups import (
@@ -250,24 +256,17 @@ def seek(
     goal = goal_of(to, shift, to_group, to_file)
     timeout_s = session.timeout_s
 
-    async def inspect(client: ClusterClient) -> tuple[int, Positions, Targets]:
+    async def plan(client: ClusterClient) -> PlannedMove:
         members = await _member_count(client, group, timeout_s)
         before = await _committed_positions(client, group, timeout_s)
         others: Positions = {}
         if to_group is not None:
             await find_group(client, to_group, timeout_s)
             others = await _committed_positions(client, to_group, timeout_s)
-        return members, before, await plan_move(client, session, goal, topic, before, others)
+        targets = await plan_move(client, session, goal, topic, before, others)
+        return PlannedMove(members, before, targets)
 
-    members, before, targets = session.run(inspect)
-    if not approve_move(session, group, members, before, targets, execute=execute):
-        return None
-
-    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
-        after = {each: target.offset for each, target in targets.items()}
-        return await commit_offsets(client, group, after, timeout_s=timeout_s)
-
-    return report_move(session, group, before, targets, session.run(work))
+    return move_group(session, group, plan, commit_offsets, execute=execute)
 
 
 async def _member_count(client: ClusterClient, group: str, timeout_s: float) -> int:
@@ -313,11 +312,9 @@ def delete(
     rows = [(*each, at) for each, at in held.items()]
     table = Table(("TOPIC", "PARTITION", "OFFSET TO DELETE"), rows)
     action = f"delete {counted(len(held), 'offset')} of group {group!r}"
-    if not is_approved(session.output, execute, action, facts, table):
-        return None
 
     async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
         return await delete_offsets(client, group, list(held), timeout_s=session.timeout_s)
 
-    outcomes = {str(each): why for each, why in session.run(work).items()}
-    return report(session.output, f"offset of {group} in", "deleted", outcomes)
+    plan = PlannedRemoval(f"offset of {group} in", action, facts, table)
+    return remove_planned(session, plan, work, execute=execute)

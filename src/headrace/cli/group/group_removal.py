@@ -1,16 +1,19 @@
 """Deletes groups: consumer groups and share groups alike."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from headrace.cli.confirmation import is_approved
-from headrace.cli.exits import ExitCode, missing, usage
+from headrace.cli.error_messages import missing, usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
 from headrace.client.groups import ListedGroup, delete_groups, list_groups
 from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 Filter: TypeAlias = Callable[[ListedGroup], bool]
 """Whether a group is of the kind that a command works on."""
@@ -21,6 +24,29 @@ def only_one(groups: Sequence[str]) -> str:
     if len(groups) != 1:
         raise usage("with --topic, give exactly one group")
     return groups[0]
+
+
+class PlannedRemoval(NamedTuple):
+    """A removal of offsets before its approval; `facts` and `table` show the same."""
+
+    kind: str
+    action: str
+    facts: Sequence[Mapping[str, object]]
+    table: Table
+
+
+def remove_planned(
+    session: Session,
+    plan: PlannedRemoval,
+    remove: Callable[[ClusterClient], Coroutine[object, object, Mapping[T, Refusal | None]]],
+    *,
+    execute: bool,
+) -> ExitCode | None:
+    """Shows the plan, asks for approval, removes the offsets and reports."""
+    if not is_approved(session.output, execute, plan.action, plan.facts, plan.table):
+        return None
+    outcomes = {str(each): why for each, why in session.run(remove).items()}
+    return report(session.output, plan.kind, "deleted", outcomes)
 
 
 def delete_named(

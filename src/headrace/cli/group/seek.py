@@ -4,13 +4,14 @@ Consumer groups and share groups share this module.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from headrace.cli.confirmation import is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, sentence, usage
+from headrace.cli.error_messages import sentence, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.offset_lookup import bounds_of, resolve
 from headrace.cli.output import Table, code_of, counted, remark
 from headrace.cli.position_parser import AtOffset, Start, parse_start
@@ -143,7 +144,38 @@ async def partitions_named(
     return list(dict.fromkeys(wanted))
 
 
-def approve_move(
+class PlannedMove(NamedTuple):
+    """A move before its approval: the members, the present offsets and the new ones."""
+
+    members: int
+    before: Positions
+    targets: Targets
+
+
+Planner: TypeAlias = Callable[[ClusterClient], Coroutine[object, object, PlannedMove]]
+
+
+class SetOffsets(Protocol):
+    """The request of the client that sets the offsets of a group."""
+
+    async def __call__(
+        self, client: ClusterClient, group: str, offsets: Positions, /, *, timeout_s: float
+    ) -> dict[TopicPartition, Refusal | None]: ...
+
+
+def move_group(
+    session: Session, group: str, plan: Planner, set_offsets: SetOffsets, *, execute: bool
+) -> ExitCode | None:
+    """Moves a group of any type: shows the plan, asks for approval, moves it and reports."""
+    members, before, targets = session.run(plan)
+    if not _approve_move(session, group, members, before, targets, execute=execute):
+        return None
+    after = {each: target.offset for each, target in targets.items()}
+    done = session.run(lambda c: set_offsets(c, group, after, timeout_s=session.timeout_s))
+    return _report_move(session, group, before, targets, done)
+
+
+def _approve_move(
     session: Session,
     group: str,
     members: int,
@@ -171,7 +203,7 @@ def approve_move(
     )
 
 
-def report_move(
+def _report_move(
     session: Session,
     group: str,
     before: Positions,

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import ExitCode
+from headrace.cli.confirmation import Execute
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.group.group_commands import no_group, show_groups
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
-from headrace.cli.group.group_removal import delete_named, only_one
-from headrace.cli.group.seek import Targets, approve_move, goal_of, plan_move, report_move
+from headrace.cli.group.group_removal import PlannedRemoval, delete_named, only_one, remove_planned
+from headrace.cli.group.seek import PlannedMove, goal_of, move_group, plan_move
 from headrace.cli.options import ShareGroupName, ShareGroupNames
-from headrace.cli.output import Block, Fields, Table, report
+from headrace.cli.output import Block, Fields, Table
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
 from headrace.client.groups import SHARE, GroupDescription, ListedGroup
@@ -144,23 +144,15 @@ def seek(
     goal = goal_of(to, shift, None, to_file)
     timeout_s = session.timeout_s
 
-    async def inspect(client: ClusterClient) -> tuple[int, dict[TopicPartition, int], Targets]:
+    async def plan(client: ClusterClient) -> PlannedMove:
         found = await _find_share_group(client, group, timeout_s)
         positions = await share_offsets(client, group, timeout_s=timeout_s)
         current = {each: max(0, position.start_offset) for each, position in positions.items()}
         before = {each: current[each] for each in positions if positions[each].start_offset >= 0}
         targets = await plan_move(client, session, goal, topic, current, {})
-        return len(found.members), before, targets
+        return PlannedMove(len(found.members), before, targets)
 
-    members, before, targets = session.run(inspect)
-    if not approve_move(session, group, members, before, targets, execute=execute):
-        return None
-
-    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
-        after = {each: target.offset for each, target in targets.items()}
-        return await alter_share_offsets(client, group, after, timeout_s=timeout_s)
-
-    return report_move(session, group, before, targets, session.run(work))
+    return move_group(session, group, plan, alter_share_offsets, execute=execute)
 
 
 @command(app, "delete")
@@ -191,10 +183,9 @@ def delete(
     rows = [(*each, _known_or_none(at.start_offset)) for each, at in sorted(held.items())]
     table = Table(("TOPIC", "PARTITION", "START TO DELETE"), rows)
     action = f"delete the state of share group {group!r} in {', '.join(topic)}"
-    if not is_approved(session.output, execute, action, facts, table):
-        return None
 
     async def work(client: ClusterClient) -> dict[str, Refusal | None]:
         return await delete_share_offsets(client, group, topic, timeout_s=session.timeout_s)
 
-    return report(session.output, f"state of {group} in", "deleted", session.run(work))
+    plan = PlannedRemoval(f"state of {group} in", action, facts, table)
+    return remove_planned(session, plan, work, execute=execute)

@@ -25,7 +25,8 @@ from headrace.cli.broker.banner import NOWHERE
 from headrace.cli.broker.broker_commands import up_options
 from headrace.cli.broker.broker_process import BrokerEnded, ChildBroker
 from headrace.cli.broker.options import UP_OPTIONS, UpOptions
-from headrace.cli.exits import NOT_FOUND_CODES, CommandFailed, ExitCode, refused
+from headrace.cli.error_messages import refused
+from headrace.cli.exit_codes import NOT_FOUND_CODES, CommandFailed, ExitCode
 from headrace.cli.output import Format, Output, remark, write
 from headrace.cli.pipeline import demo_screen
 from headrace.cli.profiles import SERVERS

@@ -118,10 +118,11 @@ class Display:
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from rich.console import Group
+        from rich.padding import Padding
         from rich.text import Text
 
         now_s = time.time()
-        notes = [Text(f"  {text}", style=style) for text, style in self._notes]
+        notes = [Padding(Text(text, style=style), (0, 0, 0, 2)) for text, style in self._notes]
         wraps = console.size.height >= ROOMY_LINES
         heads = [_head(name, flow, now_s, wraps=wraps) for name, flow in self.flows.items()]
         width = options.max_width
@@ -184,10 +185,11 @@ def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
     yield "rows", f"{flow.rows:,}   {flow.rows_per_s(now_s):,.0f}/s"
     if flow.bad:
         kinds = ", ".join(f"{count:,} {error}" for error, count in flow.bad.most_common())
-        letters = f"   {flow.dead_letters:,} dead letters" if flow.dead_letters else ""
-        yield "bad records", f"{flow.bad.total():,}{letters}   {kinds}"
+        letters = f" ({flow.dead_letters:,} dead letters)" if flow.dead_letters else ""
+        yield "bad records", f"{flow.bad.total():,}{letters}: {kinds}"
     if flow.last is not None:
-        phases = "  ".join(f"{name} {spent:.2f}" for name, spent in flow.last.phases.items())
+        # Without a space between name and value: a line must not break there.
+        phases = "  ".join(f"{name}={spent:.2f}" for name, spent in flow.last.phases.items())
         last = flow.last
         yield (
             "last batch",
@@ -200,7 +202,7 @@ def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
     if flow.position is not None:
         partitions = len(flow.position.offsets)
         of = "1 partition" if partitions == 1 else f"{partitions:,} partitions"
-        yield "table", f"version {flow.position.version} holds {of}, {flow.shown_lag(now_s)}"
+        yield "table", f"version {flow.position.version}, {of}, {flow.shown_lag(now_s)}"
 
 
 def _partitions(flow: FlowState, position: "Event", width: int, lines: int) -> "Table":

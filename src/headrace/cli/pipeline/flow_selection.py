@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.error_messages import not_found, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
+from headrace.cli.output import counted
 from headrace.cli.profiles import DEFAULT_SERVERS, SERVERS
 from headrace.cli.session import Session
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.sinks.table_sink import TableSink
     from headrace.pipeline.spec.flow import Flow
     from headrace.pipeline.spec.pipeline import PipelineSpec
+    from headrace.pipeline.spec.spec_errors import SpecErrors
 
 INSTALL: Final = "pipelines need more libraries: pip install 'headrace[pipeline]'"
 
@@ -55,15 +58,18 @@ def load(path: Path) -> "PipelineSpec":
     """Returns the spec. If it is invalid, the command fails and lists all of its errors."""
     with installed():
         from headrace.pipeline.application.spec_loader import load_spec
-        from headrace.pipeline.spec import SpecErrors
+        from headrace.pipeline.spec.spec_errors import SpecErrors
     try:
         return load_spec(path)
     except SpecErrors as errors:
-        raise usage(f"the spec has {_count(len(errors.errors))}\n{errors}") from errors
+        raise invalid_spec(errors) from errors
 
 
-def _count(mistakes: int) -> str:
-    return "a mistake" if mistakes == 1 else f"{mistakes} mistakes"
+def invalid_spec(errors: "SpecErrors", note: str = "") -> CommandFailed:
+    """All errors of a spec; a file that cannot be read has one error, without a position."""
+    if any(each.line for each in errors.errors):
+        return usage(f"the spec has {counted(len(errors.errors), 'mistake')}\n{errors}{note}")
+    return usage(f"{errors}{note}")
 
 
 def given(session: Session, spec: "PipelineSpec") -> dict[str, str]:

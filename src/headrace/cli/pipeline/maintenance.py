@@ -8,7 +8,8 @@ import typer
 
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import ExitCode, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.offset_lookup import resolve, warn_of_clamping
 from headrace.cli.output import Table, counted, remark
 from headrace.cli.pipeline.flow_selection import (

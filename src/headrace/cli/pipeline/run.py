@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.broker.options import MAX_PORT
 from headrace.cli.command import command
-from headrace.cli.exits import CommandFailed, ExitCode
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Format, is_live_terminal, remark, write
 from headrace.cli.pipeline.display import Display, leave_screen, print_line
 from headrace.cli.pipeline.flow_selection import (

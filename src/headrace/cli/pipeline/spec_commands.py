@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.exits import ExitCode, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import Form
 from headrace.cli.output import Format, write
-from headrace.cli.pipeline.flow_selection import SpecFile, installed
+from headrace.cli.pipeline.flow_selection import SpecFile, installed, invalid_spec
 
 if TYPE_CHECKING:
     from headrace.pipeline.spec.pipeline import PipelineSpec
+    from headrace.pipeline.spec.spec_errors import SpecErrors
     from headrace.pipeline.spec.spec_rules import Problem
 
 app = typer.Typer()
@@ -67,18 +69,9 @@ def validate(
         try:
             spec = _checked(path, skipped, with_spark=spark)
         except SpecErrors as errors:
-            mistakes = [
-                {
-                    "line": each.line,
-                    "column": each.column,
-                    "path": each.dotted,
-                    "message": each.message,
-                    "fix": each.fix,
-                }
-                for each in errors.errors
-            ]
-            facts = {"valid": False, "mistakes": mistakes, "not_checked": "".join(skipped)}
-            Output(form).show(facts, str(errors) + _note(skipped, "\n"))
+            if form is Format.TEXT:
+                raise invalid_spec(errors, _note(skipped, "\n")) from errors
+            Output(form).show(_mistakes(errors) | {"not_checked": "".join(skipped)})
             return ExitCode.USAGE
         flows = [{"flow": flow.id, "sink": flow.sink.format} for flow in spec.resolved()]
         names = ", ".join(str(each["flow"]) for each in flows)
@@ -88,6 +81,20 @@ def validate(
         return ExitCode.OK
 
     raise typer.Exit(guard(work))
+
+
+def _mistakes(errors: "SpecErrors") -> dict[str, object]:
+    mistakes = [
+        {
+            "line": each.line,
+            "column": each.column,
+            "path": each.dotted,
+            "message": each.message,
+            "fix": each.fix,
+        }
+        for each in errors.errors
+    ]
+    return {"valid": False, "mistakes": mistakes}
 
 
 def _note(skipped: list[str], separator: str) -> str:

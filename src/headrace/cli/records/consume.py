@@ -12,7 +12,8 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.error_messages import not_found, usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.offset_lookup import bounds_of, resolve, warn_of_clamping
 from headrace.cli.options import OnlyPartitions, name_argument
 from headrace.cli.output import counted, progress, remark

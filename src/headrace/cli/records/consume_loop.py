@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records.format_string import PrintableRecord
 from headrace.client.results import TopicPartition
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.cli.exits import CommandFailed, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.output import counted, remark
 from headrace.cli.records.broker_errors import GROUP, BrokerErrors, full_disks
 from headrace.cli.records.consume_loop import BATCH, ConsumeLoop, Ends

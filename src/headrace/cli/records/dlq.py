@@ -11,7 +11,8 @@ import typer
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import CommandFailed, ExitCode, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import name_argument
 from headrace.cli.output import Block, Counter, Fields, Table, counted, progress, remark
 from headrace.cli.session import Session, find_topics

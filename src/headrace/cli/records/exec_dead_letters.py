@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records.format_string import Headers, PrintableRecord
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from headrace.cli.control_characters import escape_controls
-from headrace.cli.exits import usage
+from headrace.cli.error_messages import usage
 from headrace.cli.records.value_encoding import ValueEncoding, shown
 from headrace.cli.timestamps import iso_time, utc_time
 

@@ -4,14 +4,14 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from headrace.cli.command import command
-from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
+from headrace.cli.error_messages import no_partition, not_found, refused, usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import TopicName
 from headrace.cli.output import counted, progress, remark
 from headrace.cli.records.broker_errors import PRODUCE, BrokerErrors, full_disks
@@ -20,6 +20,7 @@ from headrace.cli.records.format_string import Codings, unescape
 from headrace.cli.records.produce_input import (
     InputForm,
     InputRecord,
+    InputSource,
     Shape,
     from_text,
     parse_headers,
@@ -189,7 +190,7 @@ def produce(
         elif value:
             records = [from_text(each, shape) for each in value]
         else:
-            records = records_of(input_form, _input_lines(files or [], opened), shape)
+            records = records_of(input_form, _input_sources(files or [], opened), shape)
         with stoppable():
             deliveries, interrupted = _send_records(
                 session, topic, max_bytes, records, options, turns
@@ -267,12 +268,14 @@ async def _request_creation(client: ClusterClient, topic: str, timeout_s: float)
         await asyncio.sleep(CREATE_PAUSE_S)
 
 
-def _input_lines(files: list[Path], opened: ExitStack) -> Iterator[bytes]:
+def _input_sources(files: list[Path], opened: ExitStack) -> Iterator[InputSource]:
+    """The files, each opened when the records before it are read; stdin if there are none."""
+    for path in files:
+        yield InputSource(str(path), opened.enter_context(path.open("rb")))
     if not files:
         if sys.stdin.isatty():
             remark("type one record per line; Ctrl-D ends the input")
-        return iter(sys.stdin.buffer)
-    return chain.from_iterable(opened.enter_context(path.open("rb")) for path in files)
+        yield InputSource("stdin", sys.stdin.buffer)
 
 
 def _send_records(

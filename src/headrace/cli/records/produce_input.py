@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from headrace.cli.exits import CommandFailed, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records.format_string import Codings, Headers
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 
@@ -16,6 +18,13 @@ class InputForm(StrEnum):
     LINES = "lines"
     JSON = "json"
     RAW = "raw"
+
+
+class InputSource(NamedTuple):
+    """A file, or stdin; `name` is for error messages."""
+
+    name: str
+    lines: Iterable[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +57,29 @@ class Shape:
     empty_is_null: bool = False
 
 
-def records_of(form: InputForm, lines: Iterable[bytes], shape: Shape) -> Iterator[InputRecord]:
-    """The records of the input. Raises `CommandFailed` with the number of an invalid line."""
+def records_of(
+    form: InputForm, sources: Iterable[InputSource], shape: Shape
+) -> Iterator[InputRecord]:
+    """The records of all sources. `CommandFailed` names the source and line of an invalid one."""
     if form is InputForm.RAW:
-        yield _make_record(shape, shape.key, b"".join(lines))
+        whole = b"".join(line for source in sources for line in source.lines)
+        yield _make_record(shape, shape.key, whole)
         return
-    read = _parse_json_line if form is InputForm.JSON else _parse_line
-    for number, line in enumerate(lines, start=1):
+    for source in sources:
+        yield from _parse_source(form, source, shape)
+
+
+def _parse_source(form: InputForm, source: InputSource, shape: Shape) -> Iterator[InputRecord]:
+    parse = _parse_json_line if form is InputForm.JSON else _parse_line
+    for number, line in enumerate(source.lines, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         if form is InputForm.JSON and not text.strip():
             continue
         try:
-            yield read(text, shape)
+            record = parse(text, shape)
         except BadValue as error:
-            raise CommandFailed(f"line {number}: {error}") from error
+            raise CommandFailed(f"{source.name}:{number}: {error}") from error
+        yield record
 
 
 def from_text(value: str, shape: Shape) -> InputRecord:
@@ -120,6 +138,8 @@ def _excerpt(line: bytes) -> str:
 def _parse_json_line(line: bytes, shape: Shape) -> InputRecord:
     try:
         record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise BadValue(f"invalid JSON at column {error.colno}: {error.msg}") from error
     except ValueError as error:
         raise BadValue(f"invalid JSON: {error}") from error
     if not isinstance(record, dict) or "value" not in record:

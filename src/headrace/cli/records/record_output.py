@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from headrace.cli.control_characters import escape_controls
-from headrace.cli.exits import CommandFailed, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.output import Format
 from headrace.cli.records.format_string import Codings, PrintableRecord, Template
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, decode, is_utf8

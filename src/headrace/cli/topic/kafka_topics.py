@@ -12,7 +12,8 @@ import typer
 from headrace.cli import completion
 from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
-from headrace.cli.exits import ExitCode, usage
+from headrace.cli.error_messages import usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import write
 from headrace.cli.session import Session
 from headrace.cli.topic.topic_commands import replication_factor_of, topic_id_text

@@ -8,7 +8,8 @@ import typer
 from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
 from headrace.cli.config_changes import changes_of, suggest_settings
-from headrace.cli.exits import ExitCode, refused, usage
+from headrace.cli.error_messages import refused, usage
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import DryRun, TopicName, TopicNames, TopicPatterns, Unset
 from headrace.cli.output import Fields, Table, remark, report
 from headrace.cli.session import (

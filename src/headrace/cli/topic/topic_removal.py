@@ -8,7 +8,8 @@ import typer
 
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.exits import ExitCode, missing
+from headrace.cli.error_messages import missing
+from headrace.cli.exit_codes import ExitCode
 from headrace.cli.offset_lookup import Bounds, bounds_of, resolve, warn_of_clamping
 from headrace.cli.options import OnlyPartitions, TopicName, TopicPatterns
 from headrace.cli.output import Table, code_of, counted, remark, report

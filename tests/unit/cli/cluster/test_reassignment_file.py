@@ -7,7 +7,7 @@ import pytest
 
 from headrace.cli.cluster.reassign_plan import parse_brokers, parse_rate
 from headrace.cli.cluster.reassignment_file import read_plan, write_plan
-from headrace.cli.exits import CommandFailed, ExitCode
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.client.results import TopicPartition
 
 ITEM = {"topic": "t", "partition": 0, "replicas": [1, 2]}

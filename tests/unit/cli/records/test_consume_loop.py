@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records import consume_loop
 from headrace.cli.records.consume_loop import ConsumeLoop, Ends
 from headrace.client.results import TopicPartition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.exits import CommandFailed, ExitCode
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.records.format_string import Codings, PrintableRecord, Template
 from headrace.cli.records.record_output import printer_of
 from headrace.cli.records.value_encoding import ValueEncoding

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.exits import CommandFailed
+from headrace.cli.exit_codes import CommandFailed
 from headrace.cli.records.format_string import Codings, PrintableRecord
 from headrace.cli.records.produce_input import (
     InputForm,
     InputRecord,
+    InputSource,
     Shape,
     from_text,
     parse_headers,
@@ -19,7 +20,8 @@ from headrace.cli.records.value_encoding import ValueEncoding
 
 
 def read(form: InputForm, data: bytes, shape: Shape | None = None) -> list[InputRecord]:
-    return list(records_of(form, data.splitlines(keepends=True), shape or Shape()))
+    source = InputSource("stdin", data.splitlines(keepends=True))
+    return list(records_of(form, [source], shape or Shape()))
 
 
 def test_each_line_is_a_value_without_its_end() -> None:
@@ -37,7 +39,7 @@ def test_a_separator_splits_keys_off_at_its_first_place() -> None:
 
 
 def test_a_line_without_the_separator_is_named() -> None:
-    with pytest.raises(CommandFailed, match=r"line 2: no key separator ':' in 'oops'"):
+    with pytest.raises(CommandFailed, match=r"stdin:2: no key separator ':' in 'oops'"):
         read(InputForm.LINES, b"a:b\noops\n", Shape(separator=b":"))
 
 
@@ -50,7 +52,7 @@ def test_numbers_and_bytes_are_encoded() -> None:
     shape = Shape(codings=Codings(ValueEncoding.INT32, ValueEncoding.HEX), separator=b" ")
     (record,) = read(InputForm.LINES, b"7 ff00\n", shape)
     assert (record.key, record.value) == (b"\0\0\0\7", b"\xff\0")
-    with pytest.raises(CommandFailed, match="line 1: 'x' is not int32"):
+    with pytest.raises(CommandFailed, match="stdin:1: 'x' is not int32"):
         read(InputForm.LINES, b"x ff\n", shape)
 
 
@@ -115,7 +117,7 @@ def test_bytes_that_are_not_utf8_are_base64_in_json_and_say_so() -> None:
     ],
 )
 def test_json_whose_bytes_cannot_be_made_is_refused_with_its_line(line: bytes) -> None:
-    with pytest.raises(CommandFailed, match="line 1: "):
+    with pytest.raises(CommandFailed, match="stdin:1: "):
         read(InputForm.JSON, line)
 
 
@@ -126,11 +128,34 @@ def test_a_json_value_that_is_no_text_is_sent_as_json() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"{", b"[]", b'{"key": "k"}', b'{"value": "v", "partition": "x"}', b'{"value":1,"headers":3}'],
+    [
+        b"{",
+        b'"\xff"',
+        b"[]",
+        b'{"key": "k"}',
+        b'{"value": "v", "partition": "x"}',
+        b'{"value":1,"headers":3}',
+    ],
 )
 def test_json_that_is_no_record_is_refused_with_its_line(line: bytes) -> None:
-    with pytest.raises(CommandFailed, match="line 1: "):
+    with pytest.raises(CommandFailed, match="stdin:1: "):
         read(InputForm.JSON, line)
+
+
+def test_an_invalid_record_is_named_by_its_file_and_its_line_there() -> None:
+    sources = [
+        InputSource("a.json", [b'{"value": 1}\n', b'{"value": 2}\n']),
+        InputSource("b.json", [b"\n", b"{\n"]),
+    ]
+    records = records_of(InputForm.JSON, sources, Shape())
+    assert [next(records).value, next(records).value] == [b"1", b"2"]
+    with pytest.raises(CommandFailed, match=r"^b\.json:2: invalid JSON at column 2: Expecting"):
+        next(records)
+
+
+def test_raw_joins_all_files() -> None:
+    sources = [InputSource("a", [b"1\n"]), InputSource("b", [b"2\n"])]
+    assert [each.value for each in records_of(InputForm.RAW, sources, Shape())] == [b"1\n2\n"]
 
 
 def test_headers_and_values_of_the_command_line() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.exits import ExitCode
+from headrace.cli.exit_codes import ExitCode
 from headrace.pipeline.application import application
 from headrace.pipeline.runner import first_connection
 from support.cli.command import Cli

@@ -1,12 +1,16 @@
-"""How a command ends: its exit code and its error message, which is one sentence.
+"""The error messages that commands share. Each is one sentence and comes with its exit code.
 
-0 success, 1 error, 2 invalid usage, 3 partial success, 4 not found, 5 no broker reachable.
+invalid command line      `usage`
+unknown name              `not_found` and `missing`, with "Did you mean ...?"
+unknown partition         `no_partition`
+refused by the broker     `refused` and `sentence`
+raised by a lower layer   `explain`
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from enum import IntEnum
 
+from headrace.cli.exit_codes import NOT_FOUND_CODES, CommandFailed, ExitCode
 from headrace.client.errors import (
     AuthenticationFailed,
     BadResponse,
@@ -20,32 +24,6 @@ from headrace.client.errors import (
 )
 from headrace.client.results import Refusal
 from headrace.client.security import InvalidSecurity
-from headrace.protocol.errors import ErrorCode
-
-
-class ExitCode(IntEnum):
-    """The exit codes; scripts rely on them."""
-
-    OK = 0
-    ERROR = 1
-    USAGE = 2
-    PARTIAL = 3
-    NOT_FOUND = 4
-    UNREACHABLE = 5
-    INTERRUPTED = 130  # the shell's code for Ctrl-C
-    BROKEN_PIPE = 141  # the shell's code for a closed pipe
-    TERMINATED = 143  # the shell's code for SIGTERM
-
-
-NOT_FOUND_CODES = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
-        ErrorCode.RESOURCE_NOT_FOUND,
-    }
-)
 
 _TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) correct?"
 _TRY_SECURITY = (
@@ -56,14 +34,6 @@ _SIGNS_OF_SECURITY = ("closed the connection", "without TLS")
 _TRY_CREDENTIALS = (
     "set it in a profile, with -X, or in HEADRACE_SASL_USERNAME and HEADRACE_SASL_PASSWORD"
 )
-
-
-class CommandFailed(Exception):
-    """The command failed; the message goes to stderr."""
-
-    def __init__(self, message: str, code: ExitCode = ExitCode.ERROR) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def usage(message: str) -> CommandFailed:

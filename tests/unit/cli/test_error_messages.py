@@ -6,7 +6,8 @@ import pytest
 
 from headrace.cli.app import run
 from headrace.cli.command import guard
-from headrace.cli.exits import CommandFailed, ExitCode, explain
+from headrace.cli.error_messages import explain
+from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.group.seek import goal_of, read_offsets
 from headrace.cli.session import parse_partitions
 from headrace.cli.sigterm import Terminated
