@@ -25,7 +25,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class Disks(Enum):
-    """How many of its former log directories a restarted broker still has."""
+    """The former log directories that a restarted broker still has."""
 
     KEPT = "all: every flushed record is there"
     CHANGED = "some: any log may be incomplete"

@@ -282,7 +282,8 @@ class Leader(SoleLeader):
         return len(others) >= max(1, self._min_isr)
 
     def has_caught_up(self, broker_id: int) -> bool:
-        """Whether it has all committed records, and all from before this leader's epoch."""
+        """Whether the follower has all committed records, and all from before this leader's
+        epoch."""
         progress = self.progress.get(broker_id)
         return progress is not None and progress.log_end >= max(
             self.high_watermark, self._epoch_start
@@ -316,7 +317,7 @@ class Leader(SoleLeader):
         return self._pending
 
     def refused(self, proposal: IsrProposal) -> None:
-        """The controller has refused the proposal: the set is unchanged."""
+        """Called when the controller has refused the proposal: the set is unchanged."""
         if self._pending is proposal:
             self._pending = None
             self._maximal_isr = self._unanswered.union(self.partition.isr)
@@ -370,7 +371,7 @@ class Leader(SoleLeader):
             self._advance_high_watermark()
 
     def require_in_sync(self, min_isr: int) -> None:
-        """`min.insync.replicas` was changed."""
+        """Applies a new value of `min.insync.replicas`."""
         self._min_isr = min_isr
         self._count_in_sync()
         if self.is_open:

@@ -26,16 +26,17 @@ class SequenceGaps:
     def __init__(self) -> None:
         self._refused_until = NEVER
         self._seen: dict[int, float] | None = None  # time of the first gap, by producer id
-        # Until then a producer's first batch here need not be the first that it sent.
+        # Until this time a producer's first batch at this leader need not be the first that it
+        # sent.
         self.starts_doubted_until = NEVER
 
     def refused(self, now: float) -> None:
-        """A producer got a retriable error: its later batches may arrive first."""
+        """Called when a producer got a retriable error: its later batches may arrive first."""
         self._refused_until = now + GRACE_S
         self.starts_doubted_until = max(self.starts_doubted_until, now + GRACE_S)
 
     def began(self, now: float, *, is_first: bool) -> None:
-        """The partition has a new leader, perhaps its first.
+        """Called when the partition has a new leader, perhaps its first.
 
         A producer that wrote to it too early got a retriable error; a producer that waits for the
         previous leader may wait for long.

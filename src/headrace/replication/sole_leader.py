@@ -152,7 +152,7 @@ class SoleLeader(Replica):
         return bool(self._unflushed)
 
     def flushed(self, up_to: int) -> None:
-        """A flush that covers every offset below `up_to` is done."""
+        """Called when every offset below `up_to` is flushed."""
         done = [size for end, size in self._unflushed or () if end <= up_to]
         if done and self._unflushed:
             self._unflushed = self._unflushed[len(done) :]

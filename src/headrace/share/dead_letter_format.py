@@ -92,7 +92,7 @@ def _size(key: bytes | None, value: bytes | None, head: Headers) -> int:
 
 
 def topic_problem(name: str, prefix: str, *, exists: bool, enabled: bool) -> str | None:
-    """Why a topic cannot be the dead-letter topic, as a sentence for the operator."""
+    """The reason why a topic cannot be the dead-letter topic, as a sentence for the operator."""
     if name.startswith(RESERVED_PREFIX):
         return f"dead-letter topic {name}: names that begin with __ are reserved"
     if prefix and not name.startswith(prefix):

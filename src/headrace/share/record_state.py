@@ -20,7 +20,7 @@ class RecordState(IntEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """How a consumer acknowledges a record. A gap is an offset without a record."""
+    """The ways in which a consumer acknowledges a record. A gap is an offset without a record."""
 
     GAP = 0
     ACCEPT = 1

@@ -302,7 +302,7 @@ class SharePartition:
     # --- locks ----------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
-        """When the next lock expires, if there is one."""
+        """The time at which the next lock expires; None without a lock."""
         locks = self._locks
         while locks and not self._is_locked(*locks[0]):
             heappop(locks)
@@ -348,14 +348,15 @@ class SharePartition:
         return write
 
     def committed(self, write: StateWrite) -> None:
-        """`write` is stored: its runs get their new state."""
+        """Called when `write` is stored: its runs get their new state."""
         for span in self._written_by(write):
             self._apply_next_state(span)
         self._advance_start_offset()
         self._spans.merge()
 
     def failed(self, write: StateWrite) -> None:
-        """`write` failed: its members hold the records again, for the rest of their locks."""
+        """Called when `write` failed: its members hold the records again until their locks
+        expire."""
         for span in self._written_by(write):
             span.write = None
             if span.state is RecordState.ACQUIRED:
@@ -383,7 +384,7 @@ class SharePartition:
             self.start_offset = start
 
     def move_start(self, log_start_offset: int) -> None:
-        """The log has deleted everything below that offset."""
+        """Called when the log has deleted all records below that offset."""
         if log_start_offset <= self.start_offset:
             return
         self._spans.drop_before(log_start_offset)

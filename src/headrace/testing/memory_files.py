@@ -29,7 +29,8 @@ class MemoryFile:
     def __init__(self, disk: bytes = b"") -> None:
         self.data = bytearray(disk)
         self.disk = disk
-        # Since the last sync, in order: (offset, bytes), or (size, None) for a truncation.
+        # The changes since the last sync, in order: (offset, bytes), or (size, None) for a
+        # truncation.
         self.pending: list[tuple[int, bytes | None]] = []
 
     def sync(self) -> None:

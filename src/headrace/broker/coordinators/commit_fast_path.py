@@ -124,13 +124,13 @@ class CommitFastPath(FastCommit):
         return True
 
     def respond(self) -> None:
-        """The commit is stored."""
+        """Called when the commit is stored."""
         self._connection.complete_fast_path(
             self._response_head + self._correlation_id + self._response_tail
         )
 
     def fall_back(self) -> None:
-        """The commit is not stored: the handler must process it."""
+        """Called when the commit is not stored: the handler must process it."""
         frame = self._layout.pack(
             self._start, self._correlation_id, self._head, self.offset, self._tail
         )

@@ -80,7 +80,8 @@ class CoordinatorRegistry:
             coordinator.load()
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """Topics were created, extended or deleted, and the partition table has the change."""
+        """Called after topics were created, extended or deleted and the partition table has the
+        change."""
         for coordinator in self._all:
             if coordinator.topic in names:
                 coordinator.topic_changed()
@@ -88,7 +89,7 @@ class CoordinatorRegistry:
         self.share_state.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def role_changed(self, topic: str, index: int) -> None:
-        """This broker now leads a partition of an internal topic, or has stopped leading it."""
+        """Called when this broker starts or stops leading a partition of an internal topic."""
         for coordinator in self._all:
             if coordinator.topic == topic:
                 coordinator.role_changed(index)

@@ -154,7 +154,8 @@ class CoordinatorRuntime(Generic[S]):
             runner.run(decide)
 
     def end_transaction(self, index: int, producer: ProducerIdentity, *, committed: bool) -> None:
-        """A marker was appended to the partition. A shard that is still loading will read it."""
+        """Called after a marker was appended to the partition. A shard that is still loading will
+        read it."""
         runner = self._runners.get(index)
         if runner is not None:
             runner.end_transaction(producer, committed=committed)
@@ -387,7 +388,7 @@ class CoordinatorRuntime(Generic[S]):
                 continue  # it is loading now
 
     def topic_changed(self) -> None:
-        """The internal topic was created, extended or deleted."""
+        """Called after the internal topic was created, extended or deleted."""
         self._routes.clear()
         hosted = self._host.partitions.by_name.get(self.topic)
         if self._topic_id is None or (hosted is not None and hosted.topic_id == self._topic_id):
@@ -401,9 +402,8 @@ class CoordinatorRuntime(Generic[S]):
             self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
 
     def role_changed(self, index: int) -> None:
-        """This broker now leads the partition, in a new epoch, or has stopped leading it.
-
-        The state of the shard is of the old epoch: the new leader loads it from the log.
+        """Called when this broker starts or stops leading the partition, or leads it in a new
+        epoch. The shard has the state of the old epoch, so the new leader loads it from the log.
         """
         load = self._loads.pop(index, None)
         if load is not None:

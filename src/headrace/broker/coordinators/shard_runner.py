@@ -261,14 +261,14 @@ class ShardRunner(Generic[S]):
             self._owner.reload_shard(self.leader.index)
 
     def _complete_result(self, result: CoordinatorResult[R]) -> None:
-        """The result is committed: completes requests and starts effects."""
+        """Called when the result is committed: completes requests and starts effects."""
         for completion in result.completions:
             completion.deferred.complete(completion.outcome)
         for effect in result.effects:
             self._owner.perform(self.leader.index, effect)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """A marker for `producer` was appended."""
+        """Called after a marker for `producer` was appended."""
         try:
             self.shard.end_transaction(producer, committed=committed)
         except Exception:
@@ -317,7 +317,7 @@ class ShardRunner(Generic[S]):
         return answer
 
     def advanced(self, size_bytes: int) -> None:
-        """The high watermark has moved."""
+        """Called when the high watermark has moved."""
         while self._uncommitted and self._uncommitted[0].end_offset <= self.leader.high_watermark:
             _, result, answer, _ = self._uncommitted.popleft()
             self._complete_result(result)

@@ -119,7 +119,7 @@ class ReplicaRoles:
         if before is not None and before.known_watermark >= 0:
             return before.known_watermark
         if isinstance(before, SoleLeader):
-            # It was the only replica: all its records are committed.
+            # The role before was the only replica: all its records are committed.
             found = self._logs.get(hosted.name, index)
             return 0 if found is None else found.log_end_offset
         return self._logs.high_watermark(hosted.name, index) or 0

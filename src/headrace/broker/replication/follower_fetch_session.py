@@ -388,7 +388,7 @@ def _find_leader(table: PartitionTable, position: FollowerPosition) -> Leader | 
 
 
 def _divergence(leader: Leader, fetch: FetchPosition) -> FetchEpochEndOffset | None:
-    """Where the follower's log diverges from the leader's, if it does."""
+    """The point at which the follower's log diverges from the leader's; None if it does not."""
     if fetch.last_epoch < 0:
         return None
     if fetch.last_epoch == leader.epoch and fetch.offset <= leader.log.log_end_offset:

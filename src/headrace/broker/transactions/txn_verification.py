@@ -103,7 +103,7 @@ class Write(NamedTuple):
 
 
 def transactional_write(leader: SoleLeader, records: memoryview) -> Write | None:
-    """None if the batch is not transactional."""
+    """The batch's transaction and partition; None if the batch is not transactional."""
     if len(records) < HEADER_SIZE:
         return None
     attributes, producer_id, epoch, sequence = _GLANCE.unpack_from(records)

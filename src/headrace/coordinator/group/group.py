@@ -59,7 +59,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
         ...
 
     def check_commit(self, sender: CommittingMember) -> CommitCheck | None:

@@ -29,7 +29,7 @@ class GroupManager(Protocol):
         ...
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """These topics were created, deleted, recreated or got more partitions."""
+        """Called after these topics were created, deleted, recreated or got more partitions."""
         ...
 
     def unload(self, error: CoordinatorError) -> None:

@@ -94,7 +94,7 @@ class GroupShard:
         return self._managers[key[0]].on_timeout(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """These topics were created, deleted, recreated or got more partitions."""
+        """Called after these topics were created, deleted, recreated or got more partitions."""
         return _merge(
             manager.metadata_changed(topics, now_ms) for manager in self._managers.values()
         )

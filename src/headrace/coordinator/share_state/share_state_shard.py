@@ -242,12 +242,12 @@ class ShareStateShard:
                 updated.update(value)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """This shard's records are never written in a transaction."""
+        """Does nothing: this shard's records are never written in a transaction."""
 
     # --- loading and timers ---------------------------------------------------------------------
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Topics may have been deleted while the shard was not loaded."""
+        """Deletes the state of topics that were deleted while the shard was not loaded."""
         return CoordinatorResult(
             None,
             changes=self._orphans(),
@@ -258,7 +258,7 @@ class ShareStateShard:
         )
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Some of these topics may be deleted."""
+        """Deletes the state of deleted topics."""
         return CoordinatorResult(None, changes=self._orphans())
 
     def _orphans(self) -> list[RecordChange]:
@@ -267,7 +267,7 @@ class ShareStateShard:
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """None: no state is deleted by its age."""
+        """No timers: no state is deleted by its age."""
         return ()
 
     def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
@@ -307,7 +307,7 @@ class ShareStateShard:
         ]
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for this shard."""
+        """Does nothing: no request waits for this shard."""
 
 
 def _check_partition(key: SharePartitionKey) -> None:

@@ -169,7 +169,7 @@ class TransactionShard:
         )
 
     def complete(self, written: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
-        """Records that every partition has its marker."""
+        """Called when every partition has its marker: completes the transaction."""
         transaction = self.transactions.get(written.transactional_id)
         if (
             transaction is None
@@ -180,7 +180,7 @@ class TransactionShard:
         return self._write_transactions(None, [transaction.completed(now_ms)])
 
     def find(self, transactional_id: str) -> Transaction:
-        """For tools; raises CoordinatorError."""
+        """The transaction, for tools; raises CoordinatorError."""
         if not transactional_id:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST)
         found = self.transactions.get(transactional_id)
@@ -248,7 +248,7 @@ class TransactionShard:
             self._ongoing[transactional_id] = None
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """This shard's records are never written in a transaction."""
+        """Does nothing: this shard's records are never written in a transaction."""
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
         return CoordinatorResult(
@@ -265,7 +265,7 @@ class TransactionShard:
         )
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for this shard."""
+        """Does nothing: no request waits for this shard."""
 
     # --- time -----------------------------------------------------------------------------------
 

@@ -189,7 +189,7 @@ def write_stray_metadata(fs: FileSystem, directory: str, metadata: StrayMetadata
 
 
 def read_stray_metadata(fs: FileSystem, directory: str) -> StrayMetadata | None:
-    """None if the file is missing or unreadable."""
+    """The contents of the file; None if it is missing or unreadable."""
     try:
         text = read_file(fs, f"{directory}/{STRAY_METADATA}").decode()
         fields = dict(line.split(": ", 1) for line in text.splitlines())

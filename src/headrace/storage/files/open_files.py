@@ -22,8 +22,8 @@ FILE_SHARE = 0.5
 MIN_OPEN_FILES = 16
 # Above this, keeping more files open saves no measurable time.
 MAX_OPEN_FILES = 16_384
-# How many files are examined to find one to close: enough to skip the busy ones, and few enough
-# that opening stays cheap when all are busy.
+# The number of files that are examined to find one to close: enough to skip the busy ones, and few
+# enough that opening stays cheap when all are busy.
 MAX_EXAMINED = 32
 
 

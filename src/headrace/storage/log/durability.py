@@ -50,7 +50,7 @@ class Durability:
         self.recovery_point = recovery_point
 
     def file_created(self) -> None:
-        """A file was created: its name must be synced with the next flush."""
+        """Called after a file was created: the next flush must sync its name."""
         self._new_names = True
 
     def lower_recovery_point(self, offset: int) -> None:

@@ -129,7 +129,7 @@ class Log:
 
     @property
     def truncations(self) -> int:
-        """How often records were truncated."""
+        """The number of truncations."""
         return self.local.truncations
 
     # --- files ----------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def begin_swap(log: Log, group: CleanedGroup, job: CleaningJob) -> Swap | None:
 
 
 def end_swap(log: Log, swap: Swap) -> None:
-    """The swap is complete: deletion and truncation need not wait for it any more."""
+    """Called when the swap is complete: deletion and truncation no longer wait for it."""
     if log.local.swap is swap:
         log.local.finish_swap()
 

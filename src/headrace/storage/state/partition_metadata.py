@@ -27,7 +27,7 @@ def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
-    """None if the file is missing, torn or empty: then no record was ever flushed."""
+    """The topic id; None if the file is missing, torn or empty: then no record was ever flushed."""
     try:
         text = read_file(fs, f"{directory}/{PARTITION_METADATA}").decode()
     except (FileNotFoundError, UnicodeDecodeError):

@@ -202,7 +202,7 @@ class ClassicGroup:
         self.state_since_ms = now_ms
 
     def mark_dead(self) -> None:
-        """The group is no longer in the shard's table."""
+        """Called when the group is no longer in the shard's table."""
         self.transition_to(ClassicState.DEAD, self.state_since_ms)
 
     def elect_leader(self) -> bool:

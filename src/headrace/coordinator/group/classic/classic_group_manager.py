@@ -177,7 +177,7 @@ class ClassicGroupManager:
         self._new_groups[group.group_id] = group
 
     def discard_new_group(self, group: ClassicGroup) -> None:
-        """The result that created the group could not be written."""
+        """Called if the result that created the group could not be written."""
         self._new_groups.pop(group.group_id, None)
 
     # Records and timers

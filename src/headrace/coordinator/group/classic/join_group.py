@@ -102,7 +102,7 @@ class ClassicJoinGroup:
             return join_error(error.code, request.member_id)
         if member.protocols == joining.protocols:
             if group.state is ClassicState.COMPLETING_REBALANCE:
-                # It missed the response to its JoinGroup.
+                # The member missed the response to its JoinGroup.
                 return join_response(group, member)
             if group.state is ClassicState.STABLE and group.leader != member.member_id:
                 # Nothing has changed. A leader that rejoins wants to assign again, e.g. because a

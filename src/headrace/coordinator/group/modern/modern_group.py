@@ -43,11 +43,12 @@ class ModernMember(Protocol):
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that it subscribes to by name."""
+        """The topics that the member subscribes to by name."""
         ...
 
     def reconciled_to(self, epoch: int) -> bool:
-        """Whether it has exactly the partitions that the target of that epoch assigns to it."""
+        """Whether the member has exactly the partitions that the target of that epoch assigns to
+        it."""
         ...
 
 
@@ -156,10 +157,10 @@ class ModernGroup(Generic[M]):
         return is_due or self.epoch < self._refreshed_for_epoch
 
     def refreshed(self, epoch: int, now_ms: int) -> None:
-        """The hash was computed; the group has, or will have, this epoch."""
+        """Called after the hash was computed; the group has, or will have, this epoch."""
         self._refresh_at_ms = now_ms + _REFRESH_INTERVAL_MS
         self._refreshed_for_epoch = epoch
 
     def request_refresh(self) -> None:
-        """A topic of the group has changed."""
+        """Called after a topic of the group has changed."""
         self._refresh_at_ms = 0

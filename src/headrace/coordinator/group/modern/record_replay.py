@@ -59,7 +59,8 @@ def replays_into(
     replays: Mapping[type[Struct], GroupReplay[G]],
     last: type[Struct],
 ) -> Mapping[type[Struct], Replay]:
-    """For `GroupManager`. A group exists from its first record to the tombstone of `last`.
+    """The replay functions for `GroupManager`. A group exists from its first record to the
+    tombstone of `last`.
 
     Compaction may have removed any record that a later one replaces, so the replay of a record must
     not depend on another record.

@@ -39,7 +39,8 @@ class SinglePartitionCommit(NamedTuple):
     def from_request(
         cls, image: MetadataImage, request: OffsetCommitRequest
     ) -> "SinglePartitionCommit | None":
-        """None if the request is of another form or its topic does not exist."""
+        """The commit in the request; None if the request has another form or its topic does not
+        exist."""
         if len(request.topics) != 1 or request.retention_time_ms != _NO_RETENTION:
             return None
         requested = request.topics[0]

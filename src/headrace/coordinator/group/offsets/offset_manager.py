@@ -82,7 +82,7 @@ class OffsetManager:
 
     @property
     def replays(self) -> Mapping[type[Struct], Replay]:
-        """None: the shard passes offset records to `state` itself, together with their producer and
+        """No functions: the shard itself passes offset records to `state`, with their producer and
         their offset in the log."""
         return {}
 
@@ -103,7 +103,7 @@ class OffsetManager:
         return self._clean()
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for offsets."""
+        """Does nothing: no request waits for offsets."""
 
     def _next_check(self) -> SetTimer:
         return SetTimer(_EXPIRE, self._config("").offsets_retention_check_interval_ms)
