@@ -461,8 +461,8 @@ class Broker:
         if failure is None or not self._serving or self.stopping or self._stop_requested:
             return
         log.critical(
-            "the broker ends, because no log directory works any more: check the disk (is there "
-            "space?) and start it again",
+            "the broker stops, because no log directory works any more: check the disk (is there "
+            "free space?) and start it again",
             extra={"broker": self.node_id, "reason": str(failure)},
         )
         self._stop_at_once()

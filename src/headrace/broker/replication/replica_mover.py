@@ -139,9 +139,14 @@ class ReplicaMover:
             where = {"topic": key[0], "partition": key[1], "error": str(error)}
             if isinstance(error, DiskFull) or copy.directory.failure is not None:
                 self._futures.drop(*key)
-                log.error("a replica was not moved", extra=where)
+                log.error(
+                    "cannot move a replica to another log directory; the move is cancelled",
+                    extra=where,
+                )
                 return
-            log.error("a replica cannot be moved now", extra=where)
+            log.error(
+                "cannot move a replica to another log directory yet; it is retried", extra=where
+            )
             self._failed[key] = str(error)
             self._host.loop.call_later(RETRY_S, self._retry, key)
 

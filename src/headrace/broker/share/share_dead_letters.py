@@ -273,5 +273,8 @@ def _records(batch: memoryview, letter: RejectedRecord) -> dict[int, Original]:
             if letter.first <= record.offset <= letter.last
         }
     except RecordError as error:
-        log.warning("a record was not copied to its dead letter", extra={"error": str(error)})
+        log.warning(
+            "cannot read a rejected record; its dead letter has no copy of it",
+            extra={"error": str(error)},
+        )
         return {}

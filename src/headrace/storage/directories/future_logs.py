@@ -96,7 +96,7 @@ class FutureLogs:
                     elif topic_id is None or not is_complete:
                         directory.unknown_directories.append(name)
                         log.warning(
-                            "ignoring a copy without its original",
+                            "ignoring a copy whose original was not found; its files are kept",
                             extra={"path": f"{directory.path}/{name}"},
                         )
                     else:

@@ -148,5 +148,5 @@ def _read_notes(fs: FileSystem, path: str) -> dict[str, int]:
     try:
         return read_offsets(fs, f"{path}/{MOVED_LOGS}")
     except CorruptCheckpoint as error:
-        log.warning("ignoring a damaged list of moves", extra={"reason": str(error)})
+        log.warning("ignoring a damaged list of moved logs", extra={"reason": str(error)})
         return {}

@@ -230,7 +230,7 @@ class _Loader:
                 raise CorruptCheckpoint(f"{path} is empty or missing")
             self._epochs.entries = entries
         except CorruptCheckpoint as error:
-            log.warning("rebuilding leader epochs", extra={"reason": str(error)})
+            log.warning("rebuilding leader epochs from the log", extra={"reason": str(error)})
             self._epochs.changed = True
             return 0 if items else None
         if not items:
@@ -244,7 +244,7 @@ class _Loader:
                 continue  # its indexes point past its end; reads check for that
             known = txns.get(segment.base_offset)
             if not self._has_sane_indexes(segment) or known not in (None, segment.txns.checksum):
-                log.warning("rebuilding indexes", extra={"segment": segment.path})
+                log.warning("rebuilding the indexes of a segment", extra={"segment": segment.path})
                 return place
         return None if slot == len(items) else slot
 
