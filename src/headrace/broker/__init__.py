@@ -1,1 +1,1 @@
-"""The asyncio shell: listeners, connections, dispatch, delayed operations, handlers."""
+"""The broker on asyncio: listeners, connections, dispatch, delayed operations, handlers."""

@@ -1,11 +1,12 @@
-"""One broker: its parts put together, started and stopped in the right order.
+"""One broker: assembles its parts, and starts and stops them in the right order.
 
-Start: metadata, logs, sockets bound, registration, then the first accept; a client that can
-connect gets complete answers. Stop: no new requests, answers to those accepted, a flush of every
-log, the clean-shutdown marker; within a bounded time. Two brokers in one process share nothing.
+Start: metadata, logs, sockets bound, registration, then the first accept; a client that can connect
+gets complete answers. Stop: the broker accepts no new requests, answers the accepted ones, flushes
+every log and writes the clean-shutdown marker, within a bounded time. Two brokers in one process
+share nothing.
 
-A broker whose log directories have all failed ends by itself, as Kafka's does: it could keep
-nothing, and other brokers would keep waiting for it. `ended` holds the reason.
+A broker whose log directories have all failed ends by itself, as in Kafka: it could store no
+record, and other brokers would wait for it. `ended` has the reason.
 """
 
 import asyncio
@@ -65,13 +66,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
-ANSWERS_SHARE: Final = 0.5  # of the time to stop; the rest is for the disk
-WITHDRAWAL_S: Final = 5.0  # of a broker that ends by itself; the session would last longer
-LOAD_COORDINATORS_AFTER_S: Final = 0.1  # the first answers of a started broker come before
+ANSWERS_SHARE: Final = 0.5  # of the stop timeout for answers; the other half is for the disk
+WITHDRAWAL_S: Final = 5.0  # timeout to deregister; the session would last longer
+LOAD_COORDINATORS_AFTER_S: Final = 0.1  # the first requests of a started broker are served before
 
 
 class Broker:
-    """One node: on its own, or a member of a cluster where its settings name a ZooKeeper."""
+    """One node: standalone, or a member of a cluster if its settings have `zookeeper.connect`."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class Broker:
         self.stopping = False
         self._serving = False
         self._stop_requested = False
-        self._ending: asyncio.Task[None] | None = None  # by itself
+        self._ending: asyncio.Task[None] | None = None  # the broker has ended by itself
         self.endpoints: tuple[Endpoint, ...] = ()
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.fetch_sessions = FetchSessions(
@@ -121,12 +122,12 @@ class Broker:
 
     @property
     def logs(self) -> LogManager:
-        """There from the time that the data directories are open, early in the start."""
+        """Available as soon as the data directories are open, early in the start."""
         assert self._logs is not None
         return self._logs
 
     def high_watermarks(self) -> dict[str, int]:
-        """By log name, where they are known."""
+        """The known high watermarks, by log name."""
         return {
             f"{replica.topic}-{replica.index}": replica.known_watermark
             for replica in self.partitions.replicas
@@ -141,7 +142,7 @@ class Broker:
 
     @property
     def membership(self) -> "BrokerLifecycle | None":
-        """None for a node on its own, as are all of these."""
+        """None for a standalone node, like the other properties of this section."""
         return None if self.member is None else self.member.membership
 
     @property
@@ -153,7 +154,7 @@ class Broker:
         return self.member is not None
 
     def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
-        """A member forwards the request; a node on its own reports what its store refuses."""
+        """A member forwards the request; a standalone node reports errors of its metadata store."""
         if self.member is not None:
             return self.member.forwarding.wrap(spec, handle)
         from headrace.broker.metadata.metadata_store_errors import wrap
@@ -229,10 +230,10 @@ class Broker:
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Serves when this returns; on an error nothing is left open."""
+        """Returns when the broker serves clients; on an error nothing is left open."""
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[LogDirFailed] = self.loop.create_future()
-        """Why the broker has ended by itself; `abort` then lets go of what it still holds."""
+        """The reason why the broker has ended by itself; `abort` then releases its resources."""
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
@@ -281,7 +282,7 @@ class Broker:
         if len(self.logs.futures):
             self.mover.resume()
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
-            # By the loop's time, also where the broker's clock is moved by hand.
+            # On the loop's clock, even if a test moves the broker's clock by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
 
@@ -324,7 +325,7 @@ class Broker:
         )
 
     def load_roles(self, image: MetadataImage) -> None:
-        """Takes the roles that a starting broker has."""
+        """Assigns the replica roles of a starting broker."""
         self._metadata_publisher.load(image)
         self._apply_limits(image)
 
@@ -342,7 +343,7 @@ class Broker:
             self.coordinators.load()
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-        """Makes the image after these records real here."""
+        """Applies the image after these records to this broker."""
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
         if changed and self._coordinators is not None:
@@ -350,7 +351,7 @@ class Broker:
 
     @property
     def effective(self) -> EffectiveConfig:
-        """Settings as the current image has them."""
+        """The effective settings of the current image."""
         image = self.metadata.image
         known = self._known_effective
         if known is None or known[0] is not image:
@@ -361,12 +362,13 @@ class Broker:
         return EffectiveConfig(self.settings.static, self.settings.node_id, image)
 
     def _apply_limits(self, image: MetadataImage) -> None:
-        """Settings that may change while the broker runs."""
+        """Applies the settings that may change while the broker runs."""
         self.limits = BrokerLimits.from_config(self._effective_config(image))
         self.server.apply_limits(self.limits.server)
 
     def _count_full_logs(self, directory: str | None) -> int:
-        """The logs in this directory, or in all, whose last append a full disk refused."""
+        """The number of logs in this directory, or in all, whose last append failed on a full
+        disk."""
         return sum(
             len(each.state.full) for each in self.logs.directories if directory in (None, each.path)
         )
@@ -389,15 +391,15 @@ class Broker:
         return opened
 
     def _flush_owed(self, replica: Replica) -> None:
-        """What a leader found in its log counts when it is on disk, where that is promised."""
+        """Flushes the records that a leader found in its log, if its topic requires a flush."""
         if isinstance(replica, SoleLeader) and replica.flush_pending and not replica.closed:
-            # A disk that refuses says so itself.
+            # a failing disk has already logged the error
             self.flusher.flush(replica).add_done_callback(lambda done: done.exception())
 
     # --- stop -----------------------------------------------------------------------------------
 
     async def stop(self, *, timeout_s: float | None = None) -> None:
-        """Finishes what was accepted, flushes, writes the marker."""
+        """Answers accepted requests, flushes all logs, writes the clean-shutdown marker."""
         self._stop_requested = True
         if self._ending is not None:
             await self._ending
@@ -406,7 +408,7 @@ class Broker:
         if timeout_s is None:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
         role = self._cluster_role
-        assert role is not None  # it has started
+        assert role is not None  # the broker has started
         await role.leave(timeout_s)
         self.stopping = True
         self.server.close_listeners()
@@ -417,7 +419,7 @@ class Broker:
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await role.withdraw()
         await self.task_scheduler.stop()
-        # In a thread: thousands of fsyncs must not keep a second signal from being heard.
+        # In a thread: during thousands of fsyncs the loop must still handle a second signal.
         closing = self.offload(
             self.logs.close,
             clean=True,
@@ -454,17 +456,17 @@ class Broker:
         self.loop.call_soon_threadsafe(self._end_without_directories)
 
     def _end_without_directories(self) -> None:
-        """Ends the broker if it was the last one; a start and a stop find out by themselves."""
+        """Ends the broker if no log directory is left; a start and a stop check this themselves."""
         failure = self.logs.failure
         if failure is None or not self._serving or self.stopping or self._stop_requested:
             return
         log.critical(
-            "the broker ends, because no log directory works any more: check the disk (is there "
-            "space?) and start it again",
+            "the broker stops, because no log directory works any more: check the disk (is there "
+            "free space?) and start it again",
             extra={"broker": self.node_id, "reason": str(failure)},
         )
         self._stop_at_once()
-        assert self._cluster_role is not None  # it serves
+        assert self._cluster_role is not None  # the broker serves clients
         self._ending = self.loop.create_task(self._withdraw_and_end(self._cluster_role, failure))
 
     async def _withdraw_and_end(self, role: ClusterRole, failure: LogDirFailed) -> None:

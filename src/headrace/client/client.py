@@ -47,7 +47,7 @@ DEFAULT_REQUEST_TIMEOUT_S = 10.0
 DEFAULT_CONNECT_TIMEOUT_S = 5.0
 DEFAULT_PORT = 9092
 MAX_STAGGER_S = 0.5
-"""How long one address may be silent before the next one is tried beside it."""
+"""The time without an answer from one address after which the next one is tried in parallel."""
 
 # Errors after which the client must refresh its metadata.
 _STALE_METADATA_ERRORS = frozenset(
@@ -213,7 +213,7 @@ class ClusterClient:
                     raise
                 failure = error
             self._forget_stale(failure, to)
-            # An attempt that ran into the deadline says less than the failure before it.
+            # The failure before an attempt that reached the deadline is more informative.
             if last is None or not isinstance(failure, RequestTimedOut):
                 last = failure
             delay_s = self._backoff.delay_s(attempts, self._random)
@@ -278,7 +278,7 @@ class ClusterClient:
         self.metadata.update(answer)
 
     async def _find_coordinator(self, wanted: CoordinatorNode, deadline: Deadline) -> Address:
-        """One attempt to learn where the coordinator is; raises what the broker says instead."""
+        """Finds the coordinator in one attempt; raises the broker's error."""
         session = await self._any_session(deadline)
         request = find_coordinator(wanted, session.versions)
         version = session.versions.pick(spec_of(request))
@@ -291,10 +291,10 @@ class ClusterClient:
         return coordinator_of(wanted, answer)
 
     async def _any_session(self, deadline: Deadline) -> PooledConnection:
-        """An open connection if there is one, else the first broker that lets us in.
+        """An open connection if there is one, else the first that a broker accepts.
 
-        A broker that is stopped or overloaded may accept a connection and say nothing, so the
-        addresses are tried side by side, each a moment after the one before.
+        A broker that is stopped or overloaded may accept a connection and not answer, so the
+        addresses are tried in parallel, each a short time after the one before.
         """
         ready = self._pool.open_addresses()
         if ready:

@@ -170,7 +170,8 @@ async def alter_configs(
 def _by_target(
     resources: Sequence[Resource], fallback: Target = ANY
 ) -> dict[Target, list[Resource]]:
-    """Groups resources by target: a broker's own settings go to it, the rest to `fallback`."""
+    """Groups resources by target: a broker's settings go to that broker, all others to
+    `fallback`."""
     grouped: dict[Target, list[Resource]] = {}
     for resource in resources:
         own = resource.kind is ResourceKind.BROKER and resource.name.isdecimal()

@@ -97,7 +97,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._gone = asyncio.Event()
-        self.on_end: Callable[[], None] = lambda: None  # called once, whichever side ends it
+        self.on_end: Callable[[], None] = lambda: None  # called once, when either side ends it
 
     @property
     def is_open(self) -> bool:

@@ -21,14 +21,14 @@ from headrace.client.versions import VersionRanges, negotiate
 
 @dataclass(frozen=True, slots=True)
 class PooledConnection:
-    """A connection that knows what its broker speaks."""
+    """A connection with the versions that its broker supports."""
 
     connection: ClientConnection
     versions: VersionRanges
 
 
 class ConnectionPool:
-    """Connects on demand; callers that want the same address at once share one attempt."""
+    """Connects on demand; concurrent callers for the same address share one attempt."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class ConnectionPool:
         self._closed = False
 
     def open_addresses(self) -> list[Address]:
-        """Where a request would find a connection ready."""
+        """The addresses with an open connection."""
         return [address for address, task in self._attempts.items() if _session_of(task)]
 
     async def session(self, address: Address) -> PooledConnection:
-        """A usable connection to `address`; raises `ClientError` if there is none to be had."""
+        """A usable connection to `address`; raises `ClientError` if it cannot be opened."""
         if self._closed:
             raise ClientClosed("the client is closed")
         task = self._attempts.get(address)
@@ -117,8 +117,8 @@ async def first_session(
 ) -> PooledConnection:
     """The first connection that is ready; `ConnectionFailed` with every reason if there is none.
 
-    The next address is tried when one has failed, or has been silent for `stagger_s`. An attempt
-    that comes too late stays in the pool.
+    The next address is tried when one has failed, or has been silent for `stagger_s`. The
+    connection of a slower attempt stays in the pool.
     """
     left = list(addresses)
     waiting: set[asyncio.Task[PooledConnection]] = set()

@@ -37,8 +37,8 @@ async def send_to_coordinator(
 ) -> T:
     """Sends the request to the coordinator of `one` and returns the only item of the response.
 
-    The request must name `one` alone. The caller handles the item's error code; a code that says
-    that the coordinator has moved is retried.
+    The request must name `one` alone. The caller handles the item's error code; after a code for a
+    moved coordinator the request is retried.
     """
     got = await client.send(
         request,

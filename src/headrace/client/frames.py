@@ -1,7 +1,7 @@
 """Length-prefixed frames: bytes in, whole responses out. Pure.
 
 Guarantees: a size outside the limits is refused before its bytes are stored. Beyond `ROOM_BYTES`,
-memory grows with the bytes received, not with the size that a frame claims.
+memory grows with the bytes received, not with the declared size of a frame.
 """
 
 from collections.abc import Callable

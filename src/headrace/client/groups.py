@@ -99,7 +99,7 @@ async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[Listed
 async def describe_group(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> GroupDescription | Refusal:
-    """Describes a group, whichever protocol its members use."""
+    """Describes a classic or a KIP-848 group."""
     try:
         modern = await _describe_consumer_group(client, group, timeout_s)
     except UnsupportedByBroker:
@@ -166,7 +166,7 @@ async def _describe_classic_group(
     )
     if isinstance(found, Refusal):
         return found
-    if found.group_state == DEAD and not found.members:  # older brokers report a missing group so
+    if found.group_state == DEAD and not found.members:  # a missing group, in older brokers
         return refused(ErrorCode.GROUP_ID_NOT_FOUND)
     return _describe_classic(found)
 

@@ -34,7 +34,7 @@ class Backoff:
 
 
 class Deadline:
-    """A point in monotonic time by which something must be done."""
+    """A deadline on the monotonic clock."""
 
     __slots__ = ("_at", "_clock", "timeout_s")
 
@@ -44,5 +44,5 @@ class Deadline:
         self._at = clock.monotonic() + timeout_s
 
     def remaining_s(self) -> float:
-        """Seconds left; zero once it has passed."""
+        """The seconds until the deadline; 0 after it."""
         return max(0.0, self._at - self._clock.monotonic())

@@ -105,7 +105,7 @@ async def _send_to_controller(
     timeout_s: float,
     at_most: int | None = None,
 ) -> dict[str, Refusal | None]:
-    """The result of each topic; a controller that has moved is looked for."""
+    """The result of each topic; finds the new controller if it has moved."""
     got = await client.send(
         request,
         answer,

@@ -35,7 +35,7 @@ from headrace.protocol.messages.write_txn_markers import (
 )
 
 NO_TRANSACTION = -1
-_FENCING_TIMEOUT_MS = 1  # fencing does not start a transaction, so any timeout will do
+_FENCING_TIMEOUT_MS = 1  # fencing does not start a transaction, so any timeout works
 
 
 @dataclass(frozen=True, slots=True)

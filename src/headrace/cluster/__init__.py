@@ -1,1 +1,2 @@
-"""Cluster metadata: the image every broker reads, the controller that changes it, its stores."""
+"""Cluster metadata: the image that every broker reads, its records, its stores, and all
+settings."""

@@ -108,7 +108,7 @@ class EffectiveConfig:
 
     @cached_property
     def topic_defaults(self) -> Mapping[str, ConfigValue]:
-        """The settings of a topic without values of its own."""
+        """The settings of a topic without topic-level values."""
         texts = {name: self._inherited_value(definition) for name, definition in TOPIC.items()}
         return {name: TOPIC[name].parse(text) for name, text in texts.items() if text is not None}
 
@@ -122,7 +122,7 @@ class EffectiveConfig:
     def describe_topic(
         self, own: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[EffectiveEntry]:
-        """Describes a topic with these values of its own, which need not exist yet."""
+        """Describes a topic with these topic-level values; the topic need not exist yet."""
         source = EffectiveSource.DYNAMIC_TOPIC_CONFIG
         return [
             self._resource_entry(definition, own.get(definition.name), source)

@@ -1,4 +1,4 @@
-"""Why a setting of Kafka has no effect: the sentences that a broker logs when it starts. Pure."""
+"""The sentences that a starting broker logs about Kafka settings without effect. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -27,7 +27,7 @@ def ignored_plugin(name: str) -> str:
 
 
 def ignored_setting(name: str, definition: ConfigDef, *, is_planned: bool) -> str:
-    """The sentence about a setting of Kafka; `is_planned` where a later version may obey it."""
+    """The sentence about a setting of Kafka; `is_planned` if a later version may support it."""
     for prefixes, reason in _REASONS:
         if definition.name.startswith(prefixes):
             return f"ignoring {name}: {reason}"

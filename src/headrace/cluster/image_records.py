@@ -1,4 +1,4 @@
-"""Metadata as the records that build it: a whole image, or what a store has read. Pure."""
+"""Converts a whole image, or the contents of a store, to the records that build it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
@@ -19,7 +19,7 @@ from headrace.cluster.topology import BrokerRegistration
 
 
 class _Metadata(Protocol):
-    """Everything but topics and configurations."""
+    """The metadata without topics and configurations."""
 
     @property
     def cluster_id(self) -> str: ...

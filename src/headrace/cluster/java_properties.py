@@ -40,7 +40,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         goes_on = _ends_with_open_backslash(line)
         pending += line[:-1] if goes_on else line
         if not goes_on:
-            if pending:  # a backslash and nothing behind it is not a name
+            if pending:  # a single backslash is not a name
                 yield first, pending
             pending = None
     if pending:

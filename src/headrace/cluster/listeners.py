@@ -22,7 +22,7 @@ class Listener(NamedTuple):
 
 
 class BadListener(Exception):
-    """An address that cannot be used; the message says why."""
+    """An address that cannot be used; the message has the reason."""
 
 
 def name_of(address: str) -> str:

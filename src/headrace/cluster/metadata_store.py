@@ -1,7 +1,7 @@
 """The metadata store, which keeps the cluster's records, and its errors.
 
 `MetadataStore` serves one process. It guarantees that a batch whose `commit` returned survives a
-crash or a power loss, that a batch is stored whole or not at all, and that a commit against a
+crash or a power loss, that all records of a batch are stored or none, and that a commit against a
 version other than the stored one changes nothing.
 
 `ClusterStore` serves the brokers of a cluster. They register in it and elect a controller through
@@ -44,7 +44,7 @@ class StoreInUse(StoreError):
 
 
 class Fenced(StoreError):
-    """Another broker is the controller: resign, drop pending decisions, find the new one."""
+    """Another broker is the controller: resign, drop pending decisions, find the new controller."""
 
 
 class RegistrationRefused(StoreError):
@@ -64,7 +64,7 @@ class StoreAuthenticationFailed(StoreError):
 
 
 class TooLarge(StoreError):
-    """One item is too large for the store. Nothing of its batch was stored."""
+    """One item is too large for the store. No record of its batch was stored."""
 
 
 class MetadataStore(Protocol):
@@ -194,7 +194,7 @@ class ClusterStore(Protocol):
         ...
 
     async def resign(self, elected: Elected) -> None:
-        """Gives up the controller role, so that another broker is elected at once.
+        """Resigns as controller, so that another broker is elected at once.
 
         Not an error if the role is already lost.
         """
@@ -206,8 +206,8 @@ class ClusterStore(Protocol):
         `image.brokers` holds the brokers that controllers recorded (`BrokerRegistered` and the
         like), not the live registrations. By comparing it with `registered()` a new controller
         finds the crashes and restarts that its predecessor has not handled. A partition whose
-        creation was interrupted has no leader, an empty ISR and epochs of -1; the controller gives
-        it its first state.
+        creation was interrupted has no leader, an empty ISR and epochs of -1; the controller sets
+        its first state.
         """
         ...
 

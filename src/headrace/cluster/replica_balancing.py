@@ -71,7 +71,7 @@ def _group_by_topic(placed: Iterable[PlacedPartition]) -> dict[str, list[PlacedP
 
 
 def _target_counts(size: int, loads: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
-    """How many of `size` items each broker should have.
+    """The number of the `size` items that each broker should have.
 
     The remainder goes to the brokers with the least load, and among those to the brokers that have
     the most items already.
@@ -152,7 +152,8 @@ class _TopicPlacement:
         return None if best is None else -best[2]
 
     def even_out_leaders(self, shares: Mapping[int, int]) -> None:
-        """Reorders replicas: brokers with too many leaders hand over, through others if needed."""
+        """Reorders replicas: leadership moves away from brokers with too many leaders, through
+        others if needed."""
         leads = self.leaders()
         while True:
             path = self._handover_chain(leads, shares)

@@ -1,7 +1,7 @@
-"""A broker's settings as it starts: what a person wrote, checked, and the defaults behind it.
+"""A broker's settings at its start: the configured values, after validation, and the defaults.
 
-Whatever is wrong is refused before anything else happens, by a message with the name, the value
-(never a secret's) and what is allowed.
+An invalid setting is refused first, with a message that has the name, the value (unless it is a
+secret) and the allowed values.
 """
 
 from collections.abc import Mapping
@@ -60,12 +60,12 @@ _ALREADY: Final = (
     "replica.selector.", "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
 )  # fmt: skip
-"""Prefixes of settings that belong to features which no broker has yet, except those under
-`_ALREADY`. Their values are checked and have no effect."""
+"""Prefixes of settings of planned features, except those under `_ALREADY`. Their values are
+validated and have no effect."""
 
 
 class InvalidSetting(Exception):
-    """A setting that a person must correct: its name, its value and what is allowed."""
+    """An invalid setting: its name, its value and the allowed values."""
 
     def __init__(self, name: str, value: str, reason: str) -> None:
         definition = broker_definition(name)
@@ -78,15 +78,15 @@ class InvalidSetting(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`static` holds what was set, in canonical texts; `warnings` are sentences about settings
-    that have no effect, and why."""
+    """`static` holds the configured values in canonical form; `warnings` has a sentence for each
+    setting without effect, with the reason."""
 
     static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> "BrokerSettings":
-        """Checks all values, each alone and against each other; raises `InvalidSetting`."""
+        """Validates each value and their combinations; raises `InvalidSetting`."""
         static: dict[str, str] = {}
         warnings: list[str] = []
         for name, value in values.items():
@@ -109,10 +109,11 @@ class BrokerSettings:
             warnings.append(ignored_listeners(unbound))
         return cls(settings.static, tuple(warnings))
 
-    # -- typed values: what was set, else the default ------------------------------------------
+    # -- typed values: the configured value, else the default
+    # ------------------------------------------
 
     def raw(self, name: str) -> str | None:
-        """The text of a setting; None where it is unset and has no default."""
+        """The text of a setting; None if it is unset and has no default."""
         value = self.static.get(name)
         return BROKER[name].default if value is None else value
 
@@ -150,11 +151,11 @@ class BrokerSettings:
         assert value is None or isinstance(value, tuple)
         return value or ()
 
-    # -- values that several settings make together --------------------------------------------
+    # -- values that depend on several settings --------------------------------------------
 
     @property
     def generates_id(self) -> bool:
-        """Whether the cluster is to choose the id: until then there is none."""
+        """Whether the cluster generates the broker's id."""
         return self.static.get("broker.id") == UNSET_ID
 
     @property
@@ -162,13 +163,13 @@ class BrokerSettings:
         return NO_ID if self.generates_id else self.integer("node.id")
 
     def with_id(self, node_id: int) -> "BrokerSettings":
-        """With the id that was chosen."""
+        """The settings with the generated id."""
         chosen = {"node.id": str(node_id), "broker.id": str(node_id)}
         return BrokerSettings({**self.static, **chosen}, self.warnings)
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The data directories; empty if none was chosen."""
+        """The data directories; empty if none is configured."""
         return self.words("log.dirs") or self.words("log.dir")
 
     @property
@@ -178,12 +179,12 @@ class BrokerSettings:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What was advertised by name; empty means: what was bound."""
+        """The configured advertised listeners; empty if the bound listeners are advertised."""
         addresses = self._addresses("advertised.listeners")
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
     def controller(self) -> ControllerSettings:
-        """What the controller needs to know of them."""
+        """The settings that the controller uses."""
         return ControllerSettings(
             node_id=self.node_id,
             num_partitions=self.integer("num.partitions"),
@@ -241,7 +242,7 @@ class BrokerSettings:
 
 
 def _is_planned(definition: ConfigDef) -> bool:
-    """Whether it belongs to something that no broker does yet."""
+    """Whether the setting belongs to a planned feature."""
     name = definition.name
     return definition.meaningful_here and name.startswith(_LATER) and not name.startswith(_ALREADY)
 
@@ -256,31 +257,33 @@ def _canonical(definition: ConfigDef, name: str, value: str) -> str:
 
 
 def _check_identity(static: Mapping[str, str]) -> None:
-    """A broker among others must know which one it is: two of the same id fight for its place."""
+    """A broker of a cluster needs an id: two brokers with the same id would replace each other."""
     if not static.get("zookeeper.connect"):
         return
     identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
     generates = static.get("broker.id.generation.enable", "true") == "true"
     if identity.startswith("-") and not generates:
         reason = (
-            "each broker of a cluster needs an id of its own: set one, or "
+            "each broker of a cluster needs a unique id: set broker.id, or "
             "broker.id.generation.enable=true"
         )
         raise InvalidSetting("broker.id", identity, reason)
     highest = static.get("reserved.broker.max.id") or BROKER["reserved.broker.max.id"].default or ""
     if generates and int(identity) > int(highest):
-        reason = f"ids above reserved.broker.max.id = {highest} are given to brokers without one"
+        reason = (
+            f"ids above reserved.broker.max.id = {highest} are generated for brokers without an id"
+        )
         raise InvalidSetting("broker.id", identity, reason)
 
 
 def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
-    """Settings that stand for others, so that everything behind this reads one name."""
+    """Copies the values of aliases to the names that the other code reads."""
     identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
     if not identity.startswith("-"):
         static.setdefault("node.id", identity)
         static.setdefault("broker.id", identity)
     elif static.get("zookeeper.connect"):
-        static["broker.id"] = UNSET_ID  # the cluster chooses one
+        static["broker.id"] = UNSET_ID  # the cluster generates an id
     else:
         static["node.id"] = static["broker.id"] = BROKER["node.id"].default or ""
     if static.get("flush") == FLUSH_EACH_ACK:
@@ -291,6 +294,6 @@ def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
 def _unknown(name: str) -> str:
     topic = TOPIC.get(name)
     if topic is not None and topic.synonyms:
-        return f"a topic's setting; for all topics set {topic.synonyms[0].name}"
+        return f"this is a topic setting; for all topics set {topic.synonyms[0].name}"
     near = nearest_name(name, BROKER, cutoff=0.8)
     return "no such setting" if near is None else f"no such setting; did you mean {near}?"

@@ -11,7 +11,7 @@ _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def name_problem(name: str) -> str | None:
-    """Why the name is invalid, as a sentence for the client, or None if it is valid."""
+    """The reason why the name is invalid, as a sentence for the client; None if it is valid."""
     reason: str | None = None
     if not name:
         reason = "the empty string is not allowed"

@@ -240,7 +240,7 @@ class ActiveController:
             self._end_term(str(error))
         except Exception:
             # A controller that no longer reads registrations would miss every new broker.
-            log.exception("the controller failed")
+            log.exception("unexpected error in the controller; its term ends")
             self._end_term("an unexpected error")
 
     async def _check_store(self) -> None:
@@ -329,7 +329,7 @@ class ActiveController:
         except StoreError as error:
             self._end_term(str(error))
         except Exception:
-            log.exception("the controller failed")
+            log.exception("unexpected error in the controller; its term ends")
             self._end_term("an unexpected error")
         finally:
             self._committing = None

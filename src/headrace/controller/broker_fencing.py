@@ -2,7 +2,7 @@
 
 Each incarnation of a broker has its own broker epoch. If a broker is registered with another epoch
 than before, it was restarted: the controller fences the old incarnation first, with all elections
-that follow, and then registers the new one. A restart is a restart even if no session expired.
+that follow, and then registers the new one. This also holds if no session expired.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,8 @@ from headrace.controller.staged_records import StagedRecords
 class Arrival(NamedTuple):
     """A broker that is registered now.
 
-    `intact` means that its logs hold everything they held before. If not, `disks` says how much of
-    its log directories is left.
+    `intact` means that its logs still have every record. If not, `disks` says how many of its log
+    directories are left.
     """
 
     broker: BrokerRegistration
@@ -37,7 +37,7 @@ class Arrival(NamedTuple):
 def reconcile_brokers(
     image: MetadataImage, rules: Rules, registered: Mapping[int, Arrival]
 ) -> tuple[MetadataRecord, ...]:
-    """Fences brokers that are gone, registers those that came, and elects leaders."""
+    """Fences brokers that are no longer registered, registers new ones, and elects leaders."""
     steps = StagedRecords(image)
     known = {id_: broker for id_, broker in image.brokers.items() if not broker.fenced}
     gone = [

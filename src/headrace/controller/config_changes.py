@@ -108,7 +108,7 @@ class ConfigControl:
             return DescribedConfig(error=refused.error)
 
     def resources(self, types: Collection[int]) -> list[ConfigResource]:
-        """ListConfigResources: topics, brokers, and what has a configuration of its own."""
+        """ListConfigResources: topics, brokers, and other resources that have configs."""
         wanted = set(types) or {int(type_) for type_ in ResourceType}
         found: list[ConfigResource] = []
         if ResourceType.TOPIC in wanted:

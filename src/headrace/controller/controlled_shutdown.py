@@ -42,7 +42,7 @@ def begin_controlled_shutdown(
             if after is not None and after.leader != NO_LEADER:
                 changes.append(PartitionChanged(topic.topic_id, index, after))
             elif partition.leader == broker_id:
-                # No successor: the broker leads on until it exits.
+                # No other replica can lead: the broker remains the leader until it exits.
                 remaining.append((topic.name, index))
     steps.add(*changes)
     return ControllerResult(tuple(steps.records), [LeavingStep(tuple(remaining))])

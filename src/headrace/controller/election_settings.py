@@ -11,7 +11,7 @@ _EACH_MESSAGE: Final = 1
 
 
 def rules_of(effective: EffectiveConfig) -> Rules:
-    """Rules by topic; topics without settings of their own share one object."""
+    """Rules by topic; topics without topic-level settings share one object."""
     shared = _topic_rules(effective.topic_defaults)
 
     def rules_of_topic(topic: str) -> TopicRules:

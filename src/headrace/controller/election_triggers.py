@@ -25,11 +25,11 @@ from headrace.protocol.errors import ErrorCode
 
 
 class Disks(Enum):
-    """How many of its former log directories a restarted broker still has."""
+    """The former log directories that a restarted broker still has."""
 
-    KEPT = "all: what was flushed is there"
+    KEPT = "all: every flushed record is there"
     CHANGED = "some: any log may be incomplete"
-    LOST = "none: it has nothing"
+    LOST = "none: no record is left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _elect_partition(
 def rebalance_preferred_leaders(
     image: MetadataImage, rules: Rules, *, max_imbalance: float
 ) -> tuple[MetadataRecord, ...]:
-    """Moves leadership back to preferred leaders whose share led by others exceeds the limit."""
+    """Moves leadership back to preferred leaders that lead too few of their partitions."""
     preferred: dict[int, int] = {}
     elsewhere: dict[int, list[tuple[str, int]]] = {}
     for topic in image.topics.values():

@@ -6,9 +6,9 @@ T = TypeVar("T")
 
 
 class NotController(Exception):
-    """This broker is not the active controller: the request was not carried out, as a rule.
+    """This broker is not the active controller, so the request was not carried out.
 
-    If the broker lost the role while the commit was under way, the store may still hold the change.
+    Exception: if the broker lost the role during the commit, the store may contain the change.
     """
 
 

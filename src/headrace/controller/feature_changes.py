@@ -12,7 +12,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class UpgradeType(IntEnum):
-    """What a client allows an update to do."""
+    """The changes of a level that a client allows."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -21,7 +21,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A wish to finalize a feature at a level; `upgrade_type` as on the wire."""
+    """A request to finalize a feature at a level; `upgrade_type` as on the wire."""
 
     name: str
     level: int

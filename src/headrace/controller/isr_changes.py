@@ -51,7 +51,7 @@ def alter_partitions(
     """Applies a leader's new in-sync sets. The caller has checked the broker's epoch.
 
     A broker with a failed disk sends a set without itself. It leaves the in-sync set and the
-    eligible leaders; if it led the partition, one of the others takes over.
+    eligible leaders; if it led the partition, another replica is elected.
     """
     records: list[MetadataRecord] = []
     results: list[IsrResult] = []
@@ -124,7 +124,7 @@ def _check_isr_change(
 
 
 def _may_join(broker: BrokerRegistration | None, member: IsrMember) -> bool:
-    """Whether the current incarnation may join: a restarted broker may have lost its tail."""
+    """Whether this incarnation may join: a restarted broker may have lost the end of its log."""
     return (
         broker is not None
         and not broker.fenced

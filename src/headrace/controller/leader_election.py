@@ -13,7 +13,7 @@ from headrace.cluster.topology import NO_LEADER
 
 
 class Election(Enum):
-    """Which replica may become the leader."""
+    """The kinds of election: each defines which replica may become the leader."""
 
     ONLINE = "only a partition without a leader gets a new one"
     PREFERRED = "the first replica, if it is live and in sync"

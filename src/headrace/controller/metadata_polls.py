@@ -1,4 +1,4 @@
-"""Metadata polls: brokers long-poll the controller, which learns how far each of them is.
+"""Metadata polls: brokers long-poll the controller, which learns each broker's metadata version.
 
 A broker that polls for changes after a version has applied every change up to it. So the controller
 knows when a change has reached all brokers without extra messages.

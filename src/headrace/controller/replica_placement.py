@@ -78,7 +78,7 @@ def assigned_partition(
 def check_assignment(
     replicas: Sequence[int], known: Collection[int], factor: int | None = None
 ) -> None:
-    """What a person chose: brokers that exist, each once; raises `Refused`."""
+    """Checks that a manual assignment has registered brokers, each once; raises `Refused`."""
     prefix = "The manual partition assignment includes"
     if not replicas:
         raise bad_assignment(f"{prefix} an empty replica list.")
@@ -118,8 +118,9 @@ def _replicas(
     round_: int,
 ) -> list[int]:
     size = len(leaders)
-    # The followers' distance from the leader grows by one each time the leaders come round, so
-    # that the load of a dead leader spreads over all brokers and not on one neighbour.
+    # The followers' distance from the leader grows by one each time the leaders have rotated
+    # through all brokers, so that the load of a dead leader spreads over all brokers and not on one
+    # neighbour.
     distance = 1 + round_ % max(1, size - 1)
     others = [leaders[(first + distance + step) % size] for step in range(size)]
     fenced = [spare[(first + step) % len(spare)] for step in range(len(spare))]

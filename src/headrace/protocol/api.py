@@ -112,7 +112,7 @@ class ApiSpec:
 
     key: ApiKey
     name: str
-    """As Kafka spells it, e.g. `ListOffsets`."""
+    """Kafka's name, e.g. `ListOffsets`."""
     min_version: int
     max_version: int
     advertised_min: int

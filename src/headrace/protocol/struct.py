@@ -208,7 +208,7 @@ class Struct(metaclass=StructMeta):
     @classmethod
     def _check_version(cls, version: int) -> None:
         if cls.versions is None:
-            raise TypeError(f"{cls.__name__} is part of a message and has no versions of its own")
+            raise TypeError(f"{cls.__name__} is part of a message and has no versions")
         first, last = cls.versions
         if not first <= version <= last:
             raise UnsupportedVersion(

@@ -11,7 +11,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Wire(NamedTuple):
-    """How one primitive is encoded: a fixed-size `struct` code, or a length and its bytes."""
+    """The encoding of one primitive type: a fixed-size `struct` code, or a length and its bytes."""
 
     kind: str
     """`fixed`, `string`, `bytes` or `records`."""

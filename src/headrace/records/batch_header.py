@@ -169,7 +169,7 @@ def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, B
     """Each batch's position and header, front to back.
 
     If the buffer ends inside a batch, it raises `TruncatedBatch`; with `partial_tail` it stops
-    there, as the result of a fetch or a read of a segment may end so.
+    there, because the result of a fetch or of a read may end inside a batch.
     """
     pos, end = 0, len(buf)
     while pos < end:

@@ -15,7 +15,7 @@ from headrace.records import snappy
 from headrace.records.buffer import Buffer
 from headrace.records.errors import CorruptCompression, DecompressedTooLarge
 
-# What the broker lets one batch decompress to.
+# The broker's limit for the decompressed size of one batch.
 MAX_DECOMPRESSED_BYTES = 64 << 20
 
 # The first buffer, as a multiple of the stream's size; most batches need no second attempt.

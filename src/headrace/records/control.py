@@ -12,7 +12,7 @@ from headrace.records.batch_header import NO_LEADER_EPOCH
 from headrace.records.errors import MalformedRecord
 from headrace.records.record import Record, build_batch
 
-# A control batch holds one small record; anything larger is not one.
+# A control batch holds one small record; a larger batch is invalid.
 MAX_CONTROL_BYTES = 4096
 
 _KEY = Struct(">hh")  # version, type

@@ -20,11 +20,11 @@ MAX_RECORDS = 1 << 17
 RECORDS_PER_SLICE = 2048
 """This takes a few milliseconds of the event loop."""
 MAX_ISSUES = 1000
-"""A batch with this many invalid records is refused; the rest is not checked."""
+"""A batch with this many invalid records is refused; its other records are not checked."""
 
 
 class IssueKind(Enum):
-    """The kind of rule that a record breaks; each has its own Kafka error code."""
+    """The kind of rule that a record breaks; each kind has its own Kafka error code."""
 
     INVALID_RECORD = "invalid record"
     INVALID_TIMESTAMP = "invalid timestamp"
@@ -108,7 +108,7 @@ def _valid_timestamp_range(rules: Rules) -> tuple[float, float]:
 
 
 def _issue(index: int, record: Outline, header: BatchHeader, rules: Rules) -> Issue | None:
-    """As in Kafka, the first rule that a record breaks is the one reported."""
+    """The first rule that the record breaks, as in Kafka; None if it breaks none."""
     delta = record.offset_delta
     if delta != index:
         return Issue(index, IssueKind.INVALID_RECORD, f"Offset delta is {delta}, not {index}")

@@ -1,8 +1,7 @@
 """A fast builder for the broker's own small batches.
 
 A coordinator writes a few records with the same timestamp, without headers and compression. The
-bytes are the same as those of `build_batch`, which alone would take as long as a whole offset
-commit.
+bytes are the same as those of `build_batch`, which would take as long as a whole offset commit.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from headrace.records.varint import encode as varint
 
 _SMALL_SIZES: Final = 512
 _SIZES: Final = tuple(varint(size) for size in range(_SMALL_SIZES))
-_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # key and value; the rest of the body fits as well
+_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # of key and value, so that the body is also small
 _NO_VALUE: Final = varint(-1) + b"\0"  # and no headers
 _HEAD: Final = Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 _CRC_COVERED: Final = Struct(">hiqqqhii")
@@ -92,7 +91,7 @@ def plain_record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
     """One record: attributes, timestamp delta and header count are a zero byte each."""
     if value is not None and offset_delta < _SMALL_SIZES:
         key_size, value_size = len(key), len(value)
-        if key_size + value_size < _SMALL_RECORD_BYTES:  # nearly all
+        if key_size + value_size < _SMALL_RECORD_BYTES:  # nearly all records
             body = b"\0\0%b%b%b%b%b\0" % (
                 _SIZES[offset_delta],
                 _SIZES[key_size],

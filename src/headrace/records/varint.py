@@ -25,7 +25,8 @@ def _read_unsigned(buf: Buffer, pos: int, shift_limit: int) -> tuple[int, int]:
 
 
 def _reader(shift_limit: int, mask: int) -> Callable[[Buffer, int], tuple[int, int]]:
-    """A reader of signed integers. The loop for those above three bytes is the only difference."""
+    """A reader of signed integers. Only the loop for integers of more than three bytes depends on
+    the type."""
 
     def read(buf: Buffer, pos: int) -> tuple[int, int]:
         byte = buf[pos]

@@ -1,1 +1,1 @@
-"""The leader of one partition: its log, its epoch and how far its records may be read."""
+"""A partition's replica on this broker, as leader or follower: log, epoch, high watermark."""

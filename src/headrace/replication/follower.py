@@ -54,14 +54,14 @@ class Follower(Replica):
         return self.high_watermark if self.is_open else self._known_watermark
 
     def follow(self, leader_id: int, epoch: int) -> None:
-        """Follows another leader, or a new epoch; late answers of an older epoch are ignored."""
+        """Follows another leader, or a new epoch; late responses of an older epoch are ignored."""
         self.leader_id = leader_id
         self.epoch = epoch
 
     def position(self) -> Position:
         log = self.log
         end = log.log_end_offset
-        # Not the latest epoch: this broker may have led one without appending a record.
+        # Not the latest epoch: this broker may have led in that epoch without appending a record.
         return Position(end, log.epoch_at(end - 1), log.log_start_offset)
 
     def append_fetched(
@@ -113,6 +113,6 @@ class Follower(Replica):
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Starts again at the leader's log start: the leader has deleted the next records."""
+        """Empties the log; it starts again at `offset`, the leader's log start offset."""
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset

@@ -7,7 +7,7 @@ NEVER: Final = float("-inf")
 
 
 class FollowerProgress:
-    """The state from a follower's fetches: it has all records below its fetch offset."""
+    """The state of a follower, from its fetches: it has all records below its fetch offset."""
 
     __slots__ = (
         "_asked_at",
@@ -33,7 +33,8 @@ class FollowerProgress:
         if offset >= leader_end:
             self.caught_up_at = max(self.caught_up_at, now)
         elif offset >= self._end_when_asked:
-            # It has all records from its last fetch: in a busy log this is not a lag.
+            # It has all records up to the log end at its last fetch: in a busy log this is not a
+            # lag.
             self.caught_up_at = max(self.caught_up_at, self._asked_at)
         self.log_end = offset
         self.log_start = log_start
@@ -42,5 +43,5 @@ class FollowerProgress:
         self._end_when_asked = leader_end
 
     def lags(self, leader_end: int, now: float, max_lag_s: float) -> bool:
-        """Whether it has been behind for longer than `max_lag_s`."""
+        """Whether the follower has been behind for longer than `max_lag_s`."""
         return self.log_end != leader_end and now - self.caught_up_at > max_lag_s

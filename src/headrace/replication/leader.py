@@ -2,9 +2,9 @@
 
 Guarantees: a record is below the high watermark only when every in-sync replica has it; the
 watermark does not move while fewer than `min.insync.replicas` replicas are in sync, or while an
-out-of-sync replica may be elected; a follower that is joining the in-sync set counts at once, one
-that is leaving counts until that is committed; only one change of the set is in progress. Time is
-passed in; nothing here waits.
+out-of-sync replica may be elected; a follower that is joining the in-sync set counts at once; one
+that is leaving counts until the controller has committed the change; only one change of the set is
+in progress. Time is passed in; nothing here waits.
 """
 
 from collections import deque
@@ -76,7 +76,7 @@ class Leader(SoleLeader):
         self._known_watermark = high_watermark
         self._maximal_isr = frozenset(partition.isr)
         self._pending: IsrProposal | None = None
-        # Members of a proposal that was given up to resign; the controller may still commit it.
+        # Members of a proposal that a resignation replaced; the controller may still commit it.
         self._unanswered: frozenset[int] = frozenset()
         self._safe_end = -1
         self._epoch_start = -1
@@ -124,7 +124,7 @@ class Leader(SoleLeader):
     def _count_in_sync(self) -> None:
         partition = self.partition
         # An out-of-sync replica that the controller may elect (KIP-966) must have all committed
-        # records. While there is one, nothing is committed, whatever the minimum.
+        # records. While there is one, nothing is committed, even with enough in-sync replicas.
         self.enough_in_sync = not partition.eligible_leaders and len(partition.isr) >= min(
             self._min_isr, len(partition.replicas)
         )
@@ -170,7 +170,7 @@ class Leader(SoleLeader):
     ) -> bool:
         """A follower fetches from `offset`: it has all records before it.
 
-        False if the broker has no replica, or is an earlier incarnation of one that has.
+        False if the broker has no replica, or if the fetch is from an earlier incarnation of it.
         """
         progress = self.progress.get(broker_id)
         if progress is None or broker_epoch < progress.broker_epoch:
@@ -229,7 +229,7 @@ class Leader(SoleLeader):
         end = self.log.log_end_offset
         for progress in self.progress.values():
             if progress.log_end == end:
-                # Fetches name changed partitions only: a follower with all records may be silent.
+                # A fetch contains only changed partitions: it may leave out one that has caught up.
                 progress.caught_up_at = now
         return self._propose_isr(
             {
@@ -245,8 +245,8 @@ class Leader(SoleLeader):
     ) -> IsrProposal | None:
         """Proposes the set with the followers of `joining`, which have just fetched, that may join.
 
-        An old fetch does not count: while the watermark does not move, a dead follower looks as if
-        it had all records.
+        An old fetch does not count: while the watermark does not move, a dead follower seems to
+        have all records.
         """
         if self._pending is not None:
             return None
@@ -258,7 +258,7 @@ class Leader(SoleLeader):
         return self._propose_isr({*self.partition.isr, *may}, live)
 
     def propose_resigning(self, live: Mapping[int, int]) -> IsrProposal | None:
-        """Proposes the set without this leader, whose log has failed, so that another one leads.
+        """Proposes the set without this leader, whose log has failed: another replica is to lead.
 
         The set is empty if an eligible out-of-sync replica is to lead (KIP-966).
         """
@@ -282,7 +282,8 @@ class Leader(SoleLeader):
         return len(others) >= max(1, self._min_isr)
 
     def has_caught_up(self, broker_id: int) -> bool:
-        """Whether it has all committed records, and all from before this leader's epoch."""
+        """Whether the follower has all committed records, and all from before this leader's
+        epoch."""
         progress = self.progress.get(broker_id)
         return progress is not None and progress.log_end >= max(
             self.high_watermark, self._epoch_start
@@ -312,11 +313,11 @@ class Leader(SoleLeader):
 
     @property
     def pending(self) -> IsrProposal | None:
-        """The proposal without a clear answer of the controller; it is sent again."""
+        """The proposal that the controller has neither accepted nor refused; it is sent again."""
         return self._pending
 
     def refused(self, proposal: IsrProposal) -> None:
-        """The controller has refused the proposal: the set is unchanged."""
+        """Called when the controller has refused the proposal: the set is unchanged."""
         if self._pending is proposal:
             self._pending = None
             self._maximal_isr = self._unanswered.union(self.partition.isr)
@@ -332,7 +333,7 @@ class Leader(SoleLeader):
         self._apply_partition(partition, now)
 
     def begin_leader_epoch(self, partition: Partition, now: float) -> None:
-        """Leads on in a new epoch, for example after a replica was removed.
+        """Remains the leader in a new epoch, for example after a replica was removed.
 
         Waits for commits continue: the records are in this leader's log.
         """
@@ -363,14 +364,14 @@ class Leader(SoleLeader):
             del self.progress[id_]
         for id_ in partition.isr:
             if id_ != self._broker_id:
-                # It was in sync until now: its time to lag begins now.
+                # It was in sync until now: its lag is measured from now on.
                 progress = self.progress[id_]
                 progress.caught_up_at = max(progress.caught_up_at, now)
         if self.is_open:
             self._advance_high_watermark()
 
     def require_in_sync(self, min_isr: int) -> None:
-        """`min.insync.replicas` was changed."""
+        """Applies a new value of `min.insync.replicas`."""
         self._min_isr = min_isr
         self._count_in_sync()
         if self.is_open:

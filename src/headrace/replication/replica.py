@@ -15,11 +15,11 @@ class Waiter(Protocol):
     """Waits for changes of a partition."""
 
     def advanced(self, size_bytes: int) -> None:
-        """`size_bytes` more bytes are readable."""
+        """Called when `size_bytes` more bytes are readable."""
         ...
 
     def interrupted(self) -> None:
-        """The partition has changed: the waiter must check it again."""
+        """Called when the partition has changed: the waiter must check it again."""
         ...
 
 
@@ -82,7 +82,7 @@ class Replica:
         return self.high_watermark
 
     def flushed(self, up_to: int) -> None:
-        """A flush of every offset below `up_to` is complete."""
+        """Called when every offset below `up_to` is flushed."""
 
     @property
     def last_stable_offset(self) -> int:

@@ -2,8 +2,8 @@
 
 A producer sends batches before earlier ones are acknowledged. So the batches after one that was
 refused with a retriable error arrive first. Also, librdkafka waits for the answer of a leader that
-does not respond, even if it knows the next leader; when it gives up (`socket.timeout.ms`), later
-batches may overtake the unanswered one.
+does not respond, even if it knows the next leader; after `socket.timeout.ms`, later batches may
+overtake the unanswered one.
 
 If librdkafka gets the error for a gap, it begins a new producer epoch and sends its in-flight
 batches of other partitions again as new ones, which may duplicate them. If it gets a retriable
@@ -14,31 +14,32 @@ from typing import Final
 
 NEVER: Final = float("-inf")
 GRACE_S: Final = 5.0  # from the refusal, or from when the gap was first seen
-LONGEST_PATIENCE_S: Final = 300.0  # how long librdkafka waits for a leader that does not respond
+LONGEST_PATIENCE_S: Final = 300.0  # librdkafka's longest wait for a leader that does not respond
 MAX_PRODUCERS: Final = 1000  # whose gaps are remembered; the oldest are forgotten first
 
 
 class SequenceGaps:
-    """The gaps that one leader excuses. Times are of a monotonic clock."""
+    """The gaps that one leader tolerates for a time. Times are from a monotonic clock."""
 
     __slots__ = ("_refused_until", "_seen", "starts_doubted_until")
 
     def __init__(self) -> None:
         self._refused_until = NEVER
         self._seen: dict[int, float] | None = None  # time of the first gap, by producer id
-        # Until then a producer's first batch here need not be the first that it sent.
+        # Until this time a producer's first batch at this leader need not be the first that it
+        # sent.
         self.starts_doubted_until = NEVER
 
     def refused(self, now: float) -> None:
-        """A producer got a retriable error: its later batches may arrive first."""
+        """Called when a producer got a retriable error: its later batches may arrive first."""
         self._refused_until = now + GRACE_S
         self.starts_doubted_until = max(self.starts_doubted_until, now + GRACE_S)
 
     def began(self, now: float, *, is_first: bool) -> None:
-        """The partition has a new leader, perhaps its first.
+        """Called when the partition has a new leader, perhaps its first.
 
-        Producers that knew it too early got a retriable error; producers that wait for the
-        previous leader may do so for long.
+        A producer that wrote to it too early got a retriable error; a producer that waits for the
+        previous leader may wait for long.
         """
         if is_first:
             self.starts_doubted_until = now + GRACE_S

@@ -1,7 +1,7 @@
 """A partition that this broker leads without followers.
 
 Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
-whose flush was promised (`flush.messages`) before that flush is complete. The callback of a commit
+that `flush.messages` requires to be flushed before that flush is complete. The callback of a commit
 is called once: when the records are committed, or when this leader cannot commit them.
 """
 
@@ -75,7 +75,7 @@ class SoleLeader(Replica):
     def misses_start(self, batch: memoryview, now: float) -> bool:
         """Whether the batch would be its producer's first here, but is not the first it sent.
 
-        If the log took it before the earlier one, the earlier one would be refused as out of order.
+        If the log appended it first, the earlier batch would be refused as out of order.
         """
         if self.closed or now >= self.gaps.starts_doubted_until:
             self.gaps.starts_doubted_until = NEVER
@@ -152,7 +152,7 @@ class SoleLeader(Replica):
         return bool(self._unflushed)
 
     def flushed(self, up_to: int) -> None:
-        """A flush that covers every offset below `up_to` is done."""
+        """Called when every offset below `up_to` is flushed."""
         done = [size for end, size in self._unflushed or () if end <= up_to]
         if done and self._unflushed:
             self._unflushed = self._unflushed[len(done) :]
@@ -175,7 +175,7 @@ class SoleLeader(Replica):
             insort(waits, _CommitWait(next_offset, callback), key=_offset_of)
 
     def stop_waiting(self, callback: Committed) -> None:
-        """Removes the callback of a wait that was given up."""
+        """Removes the callback of a wait that has timed out or was cancelled."""
         self._waits = [wait for wait in self._waits or () if wait.callback != callback]
 
     def _commit_result(self) -> ErrorCode:

@@ -11,11 +11,11 @@ from typing import Final
 ALL: Final = "*"
 UNLIMITED: Final = 2**63 - 1
 BURST_S: Final = 1.0
-"""The unused rate of this time is kept: replicas are copied in pieces of a megabyte."""
+"""Unused rate is kept for this time, because replicas are copied in pieces of a megabyte."""
 
 
 class ReplicationRate:
-    """Bytes per second. One piece may exceed the limit; the next one waits for it."""
+    """Bytes per second. One piece may exceed the limit; the next piece then waits longer."""
 
     __slots__ = ("_available", "_rate", "_refilled_at")
 

@@ -1,4 +1,4 @@
-"""How many records a member acquires at once."""
+"""The number of records that a member acquires at once."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ _NEVER_THROTTLED_BELOW: Final = 2
 
 
 class BatchLimit(NamedTuple):
-    """What a member asks for. `strict`: never more than `max_records` (KIP-1206)."""
+    """The records that a member requests. `strict`: at most `max_records` (KIP-1206)."""
 
     max_records: int
     batch_size: int
@@ -15,10 +15,10 @@ class BatchLimit(NamedTuple):
 
 
 def throttled_size(deliveries: int, width: int, max_deliveries: int) -> int | None:
-    """How many records of a batch that failed often are delivered together; None for all of them.
+    """The number of records of a repeatedly failed batch to deliver together; None for all of them.
 
     After half of the allowed deliveries, a batch is delivered in ever smaller parts, so that one
-    bad record does not fail its neighbours. The last delivery of a record is alone.
+    bad record does not fail its neighbours. The last delivery has only one record.
     """
     limit = max(_NEVER_THROTTLED_BELOW, -(-max_deliveries // 2))
     if deliveries < limit:
@@ -34,7 +34,8 @@ def batch_groups(
     """New offsets to deliver from `first` on, in groups that are acknowledged together.
 
     Strict: exactly `room` offsets, if the log has them. Otherwise the batch with the last of them
-    is taken whole, and a group ends at a batch boundary once it has `take.batch_size` records.
+    is acquired completely, and a group ends at a batch boundary once it has `take.batch_size`
+    records.
     """
     last = min(batches[-1][1], first + room - 1)
     if take.strict:

@@ -1,4 +1,4 @@
-"""Dead letters (KIP-1191): the copies of records that a share group has given up."""
+"""Dead letters (KIP-1191): copies of records that a share group will not deliver again."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -66,8 +66,8 @@ def first_batch(
     """Encodes dead letters, as many as fit in `max_bytes` but at least one; also returns the last
     offset.
 
-    A record that does not fit even alone is not copied: the headers give its position. If some
-    originals are given, the dead letters end with them: the others have not been read yet.
+    If a record is too large for a batch, its dead letter has only headers, which give its offset.
+    If some originals are given, the dead letters end with them: the others have not been read yet.
     """
     last = max(originals, default=letter.last)
     records: list[Record] = []
@@ -92,7 +92,7 @@ def _size(key: bytes | None, value: bytes | None, head: Headers) -> int:
 
 
 def topic_problem(name: str, prefix: str, *, exists: bool, enabled: bool) -> str | None:
-    """Why a topic cannot be the dead-letter topic, as a sentence for the operator."""
+    """The reason why a topic cannot be the dead-letter topic, as a sentence for the operator."""
     if name.startswith(RESERVED_PREFIX):
         return f"dead-letter topic {name}: names that begin with __ are reserved"
     if prefix and not name.startswith(prefix):

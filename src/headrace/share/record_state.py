@@ -10,17 +10,17 @@ class RecordState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1  # never stored: a lock does not outlive the leader
     ACKNOWLEDGED = 2
-    ARCHIVING = 3  # given up; waits for its copy in the dead-letter topic
+    ARCHIVING = 3  # not delivered again; waits for its copy in the dead-letter topic
     ARCHIVED = 4
 
     @property
     def is_final(self) -> bool:
-        """Whether the record will never be delivered again and nothing is left to do for it."""
+        """Whether the record is finished: no further delivery, and no dead letter to write."""
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
 class AcknowledgeType(IntEnum):
-    """How a consumer acknowledges a record. A gap is an offset without a record."""
+    """The ways in which a consumer acknowledges a record. A gap is an offset without a record."""
 
     GAP = 0
     ACCEPT = 1
@@ -55,7 +55,7 @@ class StateBatch(NamedTuple):
 
 
 class RejectedRecord(NamedTuple):
-    """Records that were given up and must be copied before they are archived."""
+    """Records that are not delivered again and must be copied before they are archived."""
 
     first: int
     last: int

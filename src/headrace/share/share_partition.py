@@ -1,11 +1,11 @@
-"""One partition as one share group sees it: a window of records in delivery.
+"""One partition of one share group: a window of records in delivery.
 
 The window starts at the first record that is not finished and ends after the last one that was ever
 delivered. Each offset in it is available, acquired by one member until a deadline, acknowledged,
 archiving or archived. Guarantees:
 
-- At most one member holds a record. A member's decision counts once it is stored: until then no
-member can get the record, and if storing fails the member holds it again.
+- At most one member holds a record. An acknowledgement takes effect when it is stored. Until then
+  no member can acquire the record; if storing fails, the same member holds it again.
 
 - A record is delivered until it is accepted, rejected or has used up its deliveries.
 
@@ -48,7 +48,7 @@ class SharePartition:
     def __init__(
         self, rules: Callable[[], ShareRules], start_offset: int, batches: Iterable[StateBatch] = ()
     ) -> None:
-        """`batches` is the stored state; for other offsets there is no decision yet."""
+        """`batches` is the stored state; other offsets are not acknowledged yet."""
         self._rules = rules
         self._spans = Spans()
         self._locks: list[tuple[int, int, int]] = []  # a heap of (deadline, first, last)
@@ -103,7 +103,7 @@ class SharePartition:
         return self.end_offset
 
     def can_acquire(self) -> bool:
-        """Whether a member could acquire something, provided that the log has it."""
+        """Whether a member could acquire a record, provided that the log has one."""
         return (
             self.next_fetch_offset() < self.end_offset or self.in_flight < self._rules().max_locks
         )
@@ -225,7 +225,7 @@ class SharePartition:
     ) -> list[Acquired]:
         """`acquired` without the records of aborted transactions.
 
-        Nothing is stored: the next fetch of these records finds out again.
+        Nothing is stored: the next fetch of these records checks them again.
         """
         for first, last in aborted:
             for span in self._spans.cut(first, last):
@@ -288,7 +288,7 @@ class SharePartition:
             raise AcknowledgeError(ErrorCode.INVALID_RECORD_STATE, reason)
 
     def release(self, member: str) -> StateWrite | None:
-        """Releases everything that `member` holds: it has gone."""
+        """Releases every record that `member` holds, because the member has left."""
         rules = self._rules()
         held = [
             span
@@ -302,7 +302,7 @@ class SharePartition:
     # --- locks ----------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
-        """When the next lock expires, if there is one."""
+        """The time at which the next lock expires; None without a lock."""
         locks = self._locks
         while locks and not self._is_locked(*locks[0]):
             heappop(locks)
@@ -316,7 +316,7 @@ class SharePartition:
     def expire(self, now_ms: int) -> StateWrite | None:
         """Releases records whose lock has expired.
 
-        This counts at once, even if it cannot be stored: the next leader would see no lock at all.
+        The release takes effect at once, even if it cannot be stored: locks are not stored either.
         """
         rules = self._rules()
         ended: dict[int, Span] = {}  # each once: a write that failed puts a second lock in the heap
@@ -336,7 +336,7 @@ class SharePartition:
     # --- storing --------------------------------------------------------------------------------
 
     def _write(self, changed: list[Span]) -> StateWrite | None:
-        """Marks the runs as being stored; they change when that is done."""
+        """Marks the runs as being stored; their state changes when the write is committed."""
         if not changed:
             return None
         changed.sort(key=lambda span: span.first)
@@ -348,14 +348,15 @@ class SharePartition:
         return write
 
     def committed(self, write: StateWrite) -> None:
-        """`write` is stored: its decisions count now."""
+        """Called when `write` is stored: its runs get their new state."""
         for span in self._written_by(write):
             self._apply_next_state(span)
         self._advance_start_offset()
         self._spans.merge()
 
     def failed(self, write: StateWrite) -> None:
-        """`write` failed: its members hold the records again, for the rest of their locks."""
+        """Called when `write` failed: its members hold the records again until their locks
+        expire."""
         for span in self._written_by(write):
             span.write = None
             if span.state is RecordState.ACQUIRED:
@@ -383,7 +384,7 @@ class SharePartition:
             self.start_offset = start
 
     def move_start(self, log_start_offset: int) -> None:
-        """The log has deleted everything below that offset."""
+        """Called when the log has deleted all records below that offset."""
         if log_start_offset <= self.start_offset:
             return
         self._spans.drop_before(log_start_offset)
@@ -407,7 +408,7 @@ class SharePartition:
     def copied(self, first: int, last: int) -> StateWrite | None:
         """The dead letters from `first` to `last` are written: the records may be archived.
 
-        To be called again if storing that failed.
+        If storing this fails, the caller calls it again.
         """
         spans = [
             span

@@ -9,7 +9,7 @@ class ShareRules(NamedTuple):
     lock_ms: int = 30_000
     max_deliveries: int = 5
     max_locks: int = 2_000
-    """Offsets between the first record that is not finished and the last that was handed out."""
+    """Offsets between the first record that is not finished and the last delivered one."""
     renew_enabled: bool = True
     dead_letters: bool = False
-    """Records that are given up go to a dead-letter topic before they are archived."""
+    """Whether failed records are copied to a dead-letter topic before they are archived."""

@@ -1,7 +1,7 @@
 """Share sessions: the partitions that each member of a share group reads from this broker.
 
-A request has only the changes since the last one, and its epoch proves that both sides mean the
-same request. A member has at most one session, and the number of all sessions is bounded.
+A request has only the changes since the last one, and its epoch proves that no request was lost. A
+member has at most one session, and the number of all sessions is bounded.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class ShareSession:
             self.partitions.pop(partition, None)
 
     def move_to_end(self, partition: SharedPartition) -> None:
-        """The member got records of the partition: the others come first now."""
+        """Moves a partition whose records the member got behind the others."""
         if partition in self.partitions:
             del self.partitions[partition]
             self.partitions[partition] = None
@@ -64,8 +64,8 @@ class ShareFetchPlan(NamedTuple):
     session: ShareSession | None = None
 
     def rotated(self, epoch: int) -> list[SharedPartition]:
-        """The partitions in an order that rotates with the session epoch, so that the record limit
-        starves none of them."""
+        """The partitions, rotated by the session epoch, so that each is served in spite of
+        limits."""
         first = max(0, epoch) % max(1, len(self.partitions))
         return self.partitions[first:] + self.partitions[:first]
 

@@ -12,7 +12,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class StorageError(Exception):
-    """Base of everything that storage raises on purpose."""
+    """Base of all errors that storage raises deliberately."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -68,7 +68,7 @@ class InvalidRecord(RecordsRefused):
 
 
 class InvalidTimestamp(RecordsRefused):
-    """A record's timestamp is outside of what the topic accepts."""
+    """A record's timestamp is outside of the range that the topic accepts."""
 
     code = ErrorCode.INVALID_TIMESTAMP
 
@@ -127,7 +127,7 @@ class DiskError(StorageError):
 
 
 class DiskFull(DiskError):
-    """The disk is full: the log is unchanged, and works again when there is room."""
+    """The disk is full: the log is unchanged, and works again when space is free."""
 
     def __init__(self, reason: str, directory: str | None = None) -> None:
         super().__init__(reason)
@@ -143,7 +143,7 @@ class LogCorrupt(DiskError):
 
 
 class RecordsDamaged(DiskError):
-    """Some records of a log are damaged or missing: they are not served, all others are."""
+    """Some records of a log are damaged or missing; only the other records are served."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
@@ -161,7 +161,7 @@ class InconsistentLogDir(DiskError):
 
 
 class StaleMetadata(DiskError):
-    """The directory has seen later metadata of its cluster than the cluster has now."""
+    """The directory knows a later metadata version than the cluster has now."""
 
 
 class InconsistentTopicId(StorageError):

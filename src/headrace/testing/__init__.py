@@ -1,8 +1,8 @@
 """Brokers and clusters for the tests of Kafka applications.
 
 `Broker` is a real broker in a thread, and `Cluster` is several of them that replicate. `Headrace`
-is the helper of a test: it creates topics, produces, consumes and injects faults. `VirtualClock`
-is time that the test moves. `HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest,
+is the helper of a test: it creates topics, produces, consumes and injects faults. `VirtualClock` is
+a clock that the test moves. `HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest,
 `factories` is for pytest.
 
 Each name is imported at first use, so that importing one part does not load the others.

@@ -1,4 +1,4 @@
-"""A real broker for tests: its own thread, its own loop, a free port, nothing left behind.
+"""A real broker for tests, with its own thread and loop on a free port. It leaves no files.
 
     with headrace.testing.Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -45,7 +45,7 @@ QUIET_ROUNDS: Final = (
 )
 SETTLE_PAUSE_S: Final = 0.001
 
-# While a virtual clock does not move, nothing may wait for it: groups do not wait for more members
+# While a virtual clock does not move, no wait may depend on it: groups do not wait for more members
 # or for their next assignment, and connections do not become idle.
 BY_HAND_SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
@@ -72,7 +72,7 @@ class Broker(Lifetime):
         port: The port to listen on; 0 means any free port.
         clock: With a `VirtualClock`, time passes only when the test advances it.
         random: The source of randomness.
-        world: For `Cluster`, which controls what a broker takes from outside.
+        world: For `Cluster`, which controls the broker's environment.
         loops: For `Cluster`; creates the broker's event loop.
     """
 
@@ -197,7 +197,8 @@ class Broker(Lifetime):
 
     @property
     def failure(self) -> LogDirFailed | None:
-        """Why the broker stopped by itself; None if it did not. Reset by the next start or stop."""
+        """The reason why the broker stopped by itself; None if it did not. Reset by the next start
+        or stop."""
         return None if self._running is None else self._running.failure
 
     def now_ms(self) -> int:
@@ -230,7 +231,7 @@ class Broker(Lifetime):
 
     @property
     def _serving(self) -> "_Running | None":
-        """None also after the broker has ended because of a failure."""
+        """The running broker; None if it is stopped or has ended because of a failure."""
         return None if self.failure is not None else self._running
 
     def _expect_running(self) -> "_Running":
@@ -291,7 +292,7 @@ class _Running:
     def _stand_still(self, stands: threading.Event) -> None:
         stands.set()
         self._goes_on.wait()
-        if self._is_killed:  # before the loop runs anything else
+        if self._is_killed:  # before the loop runs any other code
             self.broker.abort()
 
     def end(self, ending: Ending) -> None:

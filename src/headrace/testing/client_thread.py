@@ -29,7 +29,7 @@ class ClientThread:
         self._starting = threading.Lock()
 
     def call(self, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-        """Runs `ask` with the client and returns its result. `ask` has to limit its own time."""
+        """Runs `ask` with the client and returns its result. `ask` must limit its own time."""
         with self._starting:
             loop = self._loop or self._start()
 

@@ -190,7 +190,7 @@ class Cluster(Lifetime):
                 self._shared.resume(broker_id)
 
     def slow_disk(self, broker_id: int, seconds: float) -> None:
-        """Makes each write and flush of a broker slower by `seconds`; 0 ends that."""
+        """Delays each write and flush of a broker by `seconds`; 0 removes the delay."""
         self._disks[self._checked(broker_id)].delay_s = seconds
 
     def add(self) -> int:

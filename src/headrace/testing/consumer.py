@@ -58,7 +58,7 @@ class ReceivedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read: `count` records, or with None all records up to the current end."""
+    """The records to read: `count` records, or with None all records up to the current end."""
 
     topic: str
     count: int | None
@@ -97,7 +97,7 @@ class _Reading:
         return self._deadline - time.monotonic()
 
     def _request_s(self) -> float:
-        """Longer than a short deadline: that limits the wait for records, not for a response."""
+        """The request timeout. A short deadline limits the wait for records, not for a response."""
         return max(MIN_REQUEST_S, self.remaining_s())
 
     def timeout_message(self) -> str:

@@ -1,4 +1,4 @@
-"""Settings of test brokers where Kafka's defaults only take time."""
+"""Settings of test brokers that avoid the delays of Kafka's defaults."""
 
 from typing import Final
 

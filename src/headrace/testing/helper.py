@@ -72,7 +72,7 @@ class Headrace:
     # --- start and end of a test ----------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begins a test: `clean` will leave the topics and groups that exist now alone."""
+        """Begins a test: `clean` will keep the topics and groups that exist now."""
         self.broker.ready()
         self._turns.clear()
         self._inventory = self._call(lambda client: take_inventory(client, TIMEOUT_S))
@@ -157,7 +157,7 @@ class Headrace:
     ) -> None:
         """Returns when exactly these brokers are in the cluster, with a controller, all in sync.
 
-        Without `brokers`, it means the brokers that are there now.
+        Without `brokers`, these are the brokers that are in the cluster now.
         """
 
         async def ask(client: ClusterClient) -> bool:
@@ -191,8 +191,8 @@ class Headrace:
         """Writes a record for each value, acknowledged by all replicas; returns their positions.
 
         The topic is created if it does not exist. A key chooses the partition as in Java clients;
-        records without a key go to the partitions in turn. Raises `RequestRefused`, and
-        TypeError for a value that is neither bytes nor str.
+        records without a key are spread over the partitions, one after the other. Raises
+        `RequestRefused`, and TypeError for a value that is neither bytes nor str.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         stamp_ms = self.broker.now_ms() if timestamp_ms is None else timestamp_ms
@@ -262,7 +262,7 @@ class Headrace:
 
         Reads partitions from `from_offset` without a group, so it stores no position and does not
         disturb your consumers. It also waits for the topic. Raises `DeadlineMissed`, an
-        AssertionError that shows the records that did come.
+        AssertionError that shows the records that did arrive.
         """
         wanted = ReadRequest(topic, count, partition, from_offset, read_committed, timeout_s)
         return self._call(lambda client: consumer.consume(client, wanted))
@@ -370,8 +370,8 @@ class Headrace:
     def force_rebalance(self, group: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Starts a rebalance of the group.
 
-        Members of a classic group must join again. In the newer protocols only necessary moves
-        happen, so there all members are removed, as if their sessions had expired.
+        Members of a classic group must join again. The newer protocols move only the necessary
+        partitions, so there all members are removed, as if their sessions had expired.
         """
         self._call(
             lambda client: group_eviction.rebalance(

@@ -1,9 +1,9 @@
 """Files in memory that can lose power, tear writes, fill up and fail.
 
 `MemoryFileSystem` has the semantics of POSIX files after a crash, at their strictest: bytes that no
-`fsync` covered may be there, not there, or there in part; so may names, removals and renames that
-no `fsync_dir` covered. Every call that changes something is counted, so a test can cut the power
-after the n-th, or make it fail, for each n.
+`fsync` covered may be kept, lost, or kept in part; the same holds for names, removals and renames
+that no `fsync_dir` covered. Every call that changes something is counted, so a test can cut the
+power after the n-th, or make it fail, for each n.
 """
 
 import errno
@@ -29,7 +29,8 @@ class MemoryFile:
     def __init__(self, disk: bytes = b"") -> None:
         self.data = bytearray(disk)
         self.disk = disk
-        # Since the last sync, in order: (offset, bytes), or (size, None) for a truncation.
+        # The changes since the last sync, in order: (offset, bytes), or (size, None) for a
+        # truncation.
         self.pending: list[tuple[int, bytes | None]] = []
 
     def sync(self) -> None:
@@ -85,7 +86,7 @@ class MemoryDir:
         self.pending = []
 
     def survivor(self, rng: Random) -> "dict[str, Node]":
-        """The names after a crash: any of the changes, in order, each whole or not at all."""
+        """The names after a crash: any of the changes, in order, each one complete."""
         names = dict(self.disk)
         for change in self.pending:
             if rng.random() < 0.5:

@@ -76,7 +76,7 @@ class NetworkLinks:
 
 
 class _Gate(asyncio.Protocol):
-    """Sits between a transport and its protocol; queues their events while the link is cut."""
+    """A proxy between a transport and its protocol; queues their events while the link is cut."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixtures `headrace`, `headrace_cluster` and those they use.
 
-It loads with every run of pytest in an environment that has Headrace, so it imports the rest of
-Headrace only when a test uses a fixture.
+It loads with every run of pytest in an environment that has Headrace, so it imports other modules
+of Headrace only when a test uses a fixture.
 """
 
 import sys

@@ -6,7 +6,7 @@ SettingValue = str | int | float | bool
 
 
 def setting_texts(settings: Mapping[str, SettingValue] | None) -> dict[str, str]:
-    """Each value as Kafka's properties have it; raises TypeError with the setting's name."""
+    """Each value as text for Kafka's properties; raises TypeError with the setting's name."""
     return {name: _text(name, value) for name, value in (settings or {}).items()}
 
 

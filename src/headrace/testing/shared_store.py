@@ -2,7 +2,7 @@
 
 Each broker has a session, as with ZooKeeper. The session lasts as long as the broker sends
 heartbeats. It expires after its timeout if the broker was killed, is paused or is cut off from the
-store, and all other brokers see that.
+store, and all other brokers are notified.
 """
 
 import asyncio

@@ -6,15 +6,15 @@
 
 Sessions, ephemeral znodes, versions, `multi`, watches and expiry work as in the real ZooKeeper;
 both pass the same contract tests. All events are timers of the running loop. Only `delay` (seconds
-for one way over the network) decides their order: the same delays give the same history.
+for one way over the network) decides their order, so the same delays lead to the same history.
 
 Clients may run on other loops than the server, which then has its own loop: a client's loop may
 end or pause while the server's time continues.
 
-Faults: `cut_off` and `heal` (nothing passes between a client and the server), `drop` (the client's
+Faults: `cut_off` and `heal` (a client and the server cannot exchange data), `drop` (the client's
 connection breaks), `pause` and `resume` (the client's process, as by SIGSTOP), `crash` (the
 client's process ends), `expire` (the server expires the session), `stop` and `start` (the server
-ends and comes back with its data).
+ends and returns with its data).
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class SimulatedZooKeeper:
             _notify_broken(connection)
 
     def cut_off(self, name: str) -> None:
-        """Nothing passes between client and server until `heal`."""
+        """Blocks all data between client and server until `heal`."""
         self.clients[name].unreachable = True
         self._block_connection(name, notice=True)
 
@@ -244,7 +244,7 @@ class SimulatedZooKeeper:
 
 
 def _notify_broken(connection: Connection) -> None:
-    """Runs `_connection_broken` on the client's own loop."""
+    """Runs `connection_broken` on the client's own loop."""
     client = connection.client
     if client.loop is _running_loop():
         client.connection_broken(connection)

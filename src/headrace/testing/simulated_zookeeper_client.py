@@ -44,7 +44,7 @@ class Connection:
 
 
 class Server(Protocol):
-    """The server's side, as its clients see it."""
+    """The interface of the server for its clients."""
 
     @property
     def tree(self) -> ZnodeTree: ...

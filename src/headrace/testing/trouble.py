@@ -71,7 +71,7 @@ class Fault:
         self._used_up = threading.Event()
 
     def wait(self, timeout_s: float = WAIT_S) -> None:
-        """Returns when all its requests have come; raises TimeoutError."""
+        """Returns when all requests of the fault have arrived; raises TimeoutError."""
         if not self._used_up.wait(timeout_s):
             msg = f"{self.left} more requests of {APIS[self.api].name} did not come"
             raise TimeoutError(f"{msg} within {timeout_s:g} s")
@@ -152,8 +152,8 @@ class Trouble:
     ) -> Fault:
         """Ends the connection of the next `times` requests.
 
-        They are not carried out. With `carried_out`, they are, and only the response is lost, so
-        that the client cannot know.
+        They are not carried out. With `carried_out` they are carried out and only the response is
+        lost, so that the client does not know the result.
         """
         act = _drop_answer if carried_out else _drop
         return self._add(_api(api), times, client_id, act)
@@ -168,7 +168,7 @@ class Trouble:
         self._broker.on_loop(drop)
 
     def clear(self) -> None:
-        """Removes all faults that have not happened."""
+        """Removes all pending faults."""
         self._change(self._faults.clear)
 
     # --- internals ------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ class _WithBroker(unittest.TestCase):
 
 
 class HeadraceTestCase(_WithBroker):
-    """A unittest class with one broker. Each test has an empty one as `self.headrace`."""
+    """A unittest class with one broker. `self.headrace` is its helper; each test starts without
+    topics."""
 
 
 class AsyncHeadraceTestCase(_WithBroker, unittest.IsolatedAsyncioTestCase):

@@ -1,4 +1,4 @@
-"""A clock that a test moves: retention, sessions and transactions time out only when it does.
+"""A clock that a test moves: retention, sessions and transactions depend only on it.
 
     clock = headrace.testing.VirtualClock()
     with headrace.testing.Broker(clock=clock) as broker:
@@ -40,7 +40,8 @@ class VirtualClock:
     def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Moves the time forward, and returns when all brokers have done what became due."""
+        """Moves the time forward, and returns when all brokers have run the timers that became
+        due."""
         passed_s = seconds + minutes * _MINUTE_S + hours * _HOUR_S + days * _DAY_S
         if passed_s < 0:
             msg = f"cannot move time back by {-passed_s} s"

@@ -1,1 +1,1 @@
-"""The shell that runs coordinator shards: loading, appending, answering."""
+"""Runs coordinator shards: loads them, appends their records and sends their answers."""

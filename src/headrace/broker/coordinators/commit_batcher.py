@@ -4,9 +4,9 @@ Fifty consumers of a group that commit at the same time cost one append, not fif
 of a commit is blocked until its response: nothing that its client sends later overtakes it. A
 commit that cannot be stored with the others falls back to its handler, like any request.
 
-Responses leave after all appends, one right after the other. Sent in between, each would wake its
-client, and to wake a process costs as much as an append. Now a client with many connections
-wakes up once and has work until the last response is there.
+Responses leave after all appends, one right after the other. A response between two appends would
+wake its client, and waking a process costs as much as an append. This way a client with many
+connections wakes up once for all its responses.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class CommitBatcher:
         try:
             records, timers, refused = prepare_commits(commits, topics, runner.shard, now_ms)
         except Exception as error:
-            coordinator_error(error)  # logs it; the handler reports it if it happens there too
+            coordinator_error(error)  # logs it; the handler answers with the error if it recurs
             _fall_back(commits)
             return
         if refused:
@@ -103,7 +103,7 @@ class CommitBatcher:
     def _committed_later(
         self, commits: Sequence[CommitFastPath], error: CoordinatorError | None
     ) -> None:
-        """The replicas have the records. One fetch often shows this for many partitions."""
+        """The replicas have the records. One fetch of a follower often commits many partitions."""
         if error is not None:
             _fall_back(commits)
             return

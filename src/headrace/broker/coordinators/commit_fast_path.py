@@ -27,7 +27,7 @@ _SPEC: Final = APIS[ApiKey.OFFSET_COMMIT]
 
 
 class CommitFastPathHost(Protocol):
-    """What a fast path needs of its broker."""
+    """The part of the broker that a fast path uses."""
 
     @property
     def metadata(self) -> MetadataView: ...
@@ -103,7 +103,7 @@ class CommitFastPath(FastCommit):
         ):
             return None
         partition = commit.partition
-        partition.committed_offset ^= -1  # changes each of its bytes
+        partition.committed_offset ^= -1  # changes every byte of the offset
         changed = request.encode(version)
         partition.committed_offset ^= -1
         before = next(pos for pos, byte in enumerate(changed) if byte != body[pos])
@@ -124,13 +124,13 @@ class CommitFastPath(FastCommit):
         return True
 
     def respond(self) -> None:
-        """The commit is stored."""
+        """Called when the commit is stored."""
         self._connection.complete_fast_path(
             self._response_head + self._correlation_id + self._response_tail
         )
 
     def fall_back(self) -> None:
-        """The commit is not stored: the handler must decide it."""
+        """Called when the commit is not stored: the handler must process it."""
         frame = self._layout.pack(
             self._start, self._correlation_id, self._head, self.offset, self._tail
         )

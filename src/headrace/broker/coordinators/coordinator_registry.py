@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
     class CoordinatorsHost(CoordinatorHost, ShareGroupStatesHost, TxnMarkersHost, Protocol):
-        """What the coordinators need of their broker.
+        """The part of the broker that the coordinators use.
 
         For type checkers only: its bases are imported with the shards that need them.
         """
@@ -75,12 +75,13 @@ class CoordinatorRegistry:
         )
 
     def load(self) -> None:
-        """Starts loading the shards that earlier runs have left."""
+        """Starts loading the shards whose records earlier runs of the broker have written."""
         for coordinator in self._all:
             coordinator.load()
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """Topics were created, extended or deleted, and the partition table has the change."""
+        """Called after topics were created, extended or deleted and the partition table has the
+        change."""
         for coordinator in self._all:
             if coordinator.topic in names:
                 coordinator.topic_changed()
@@ -88,7 +89,7 @@ class CoordinatorRegistry:
         self.share_state.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def role_changed(self, topic: str, index: int) -> None:
-        """This broker now leads a partition of an internal topic, or has stopped leading it."""
+        """Called when this broker starts or stops leading a partition of an internal topic."""
         for coordinator in self._all:
             if coordinator.topic == topic:
                 coordinator.role_changed(index)
@@ -117,7 +118,7 @@ class CoordinatorRegistry:
 
     @property
     def share_group_states(self) -> ShareGroupStates:
-        """What groups want of the stored state of their partitions. Built at its first use."""
+        """Initializes and deletes the stored state of share groups. Built at its first use."""
         if self._share_group_states is None:
             from headrace.broker.coordinators.share_group_state import ShareGroupStates
 

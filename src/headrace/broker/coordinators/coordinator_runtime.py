@@ -1,4 +1,4 @@
-"""A coordinator: the shards of one internal topic, where its requests find them.
+"""A coordinator: runs the shards of one internal topic and routes each request to its shard.
 
 A shard with an empty log is created when it is first needed. A shard with records loads in the
 background; meanwhile its requests get COORDINATOR_LOAD_IN_PROGRESS. Deleting the topic unloads its
@@ -38,11 +38,11 @@ R = TypeVar("R")
 E = TypeVar("E")
 
 RETRY_LOAD_S: Final = 1.0  # after a temporary error, such as too few file handles
-MAX_ROUTES: Final = 100_000  # keys whose shard is remembered; a hash of a long key is not cheap
+MAX_ROUTES: Final = 100_000  # keys whose shard is cached; hashing a long key is slow
 
 
 class CoordinatorHost(Protocol):
-    """What a coordinator needs of its broker."""
+    """The part of the broker that a coordinator uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -154,7 +154,8 @@ class CoordinatorRuntime(Generic[S]):
             runner.run(decide)
 
     def end_transaction(self, index: int, producer: ProducerIdentity, *, committed: bool) -> None:
-        """A marker was appended to the partition. A shard that is still loading will read it."""
+        """Called after a marker was appended to the partition. A shard that is still loading will
+        read it."""
         runner = self._runners.get(index)
         if runner is not None:
             runner.end_transaction(producer, committed=committed)
@@ -277,7 +278,7 @@ class CoordinatorRuntime(Generic[S]):
         outcome = runner.run(lambda shard, now_ms: shard.loaded(now_ms))
         if isinstance(outcome, CoordinatorError):
             log.error(
-                "cannot write the first records of a coordinator shard; it serves without them",
+                "cannot write the first records of a coordinator shard; it works without them",
                 extra={"topic": self.topic, "partition": leader.index, "error": str(outcome)},
             )
         return runner
@@ -295,7 +296,8 @@ class CoordinatorRuntime(Generic[S]):
         try:
             shard = self._new_shard(leader.index)
             await self._loader.load(leader, shard)
-            # No record may be appended between the last replayed one and this: it would be missed.
+            # No await here: the shard would miss a record that is appended after the last replayed
+            # one.
             if not leader.closed:
                 del self._loads[leader.index]
                 self._activate(leader, shard)
@@ -386,7 +388,7 @@ class CoordinatorRuntime(Generic[S]):
                 continue  # it is loading now
 
     def topic_changed(self) -> None:
-        """The internal topic was created, extended or deleted."""
+        """Called after the internal topic was created, extended or deleted."""
         self._routes.clear()
         hosted = self._host.partitions.by_name.get(self.topic)
         if self._topic_id is None or (hosted is not None and hosted.topic_id == self._topic_id):
@@ -400,9 +402,8 @@ class CoordinatorRuntime(Generic[S]):
             self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
 
     def role_changed(self, index: int) -> None:
-        """This broker now leads the partition, in a new epoch, or has stopped leading it.
-
-        The state of the shard is of the old epoch: the new leader loads it from the log.
+        """Called when this broker starts or stops leading the partition, or leads it in a new
+        epoch. The shard has the state of the old epoch, so the new leader loads it from the log.
         """
         load = self._loads.pop(index, None)
         if load is not None:
@@ -416,8 +417,7 @@ class CoordinatorRuntime(Generic[S]):
                 self._active_runner(index)  # sessions and transactions time out without a request
 
     def stop(self) -> None:
-        """Answers requests that wait for other clients; requests that wait for a commit still get
-        it."""
+        """Answers requests that wait for other clients; those that wait for a commit still wait."""
         self._stopped = True
         self._routes.clear()
         for task in (*self._loads.values(), *((self._creation,) if self._creation else ())):

@@ -64,13 +64,13 @@ def replayed(leader: SoleLeader, shard: Shard) -> Iterator[int]:
                     left = RECORDS_PER_SLICE
             offset = header.next_offset
         if offset == before:
-            raise LogNotLoaded(f"no whole batch at offset {offset} of {partition_log.name}")
+            raise LogNotLoaded(f"no complete batch at offset {offset} of {partition_log.name}")
 
 
 def _replay_batch(
     leader: SoleLeader, shard: Shard, header: BatchHeader, batch: memoryview
 ) -> Iterator[None]:
-    """One iteration per record."""
+    """Replays a batch; yields after each record."""
     producer = None
     if header.is_transactional:
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)

@@ -1,9 +1,9 @@
 """Runs one loaded shard: its results are appended, replayed, committed and answered in order.
 
-Guarantees: the records of a result are one batch, appended whole or not at all. A change that is
-not in the log is not in the shard. A request is answered only after the high watermark has passed
-the records of its result and those of every earlier result. A shard that fails to replay its own
-records is rebuilt from the log.
+Guarantees: the records of a result are one batch, of which all records are appended or none. A
+change that is not in the log is not in the shard. A request is answered only after the high
+watermark has passed the records of its result and those of every earlier result. A shard that fails
+to replay its own records is rebuilt from the log.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ NOT_COMPRESSED: Final = Codec.NONE
 RETRY_TIMER_S: Final = 0.5  # as in Kafka: after a timer's records were refused
 AFTER_JUMP_S: Final = 600.0  # grace period after a jump of the clock
 
-# Errors of the partition, as a client of its coordinator gets them.
+# The error that a client of the coordinator gets for an error of the partition.
 _CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -59,7 +59,7 @@ _CODES: Final = {
 
 
 def coordinator_error(error: BaseException) -> CoordinatorError:
-    """The client's error for an error of the log or of the code."""
+    """Converts any exception, also an unexpected one, into the error that the client gets."""
     if isinstance(error, CoordinatorError):
         return error
     if isinstance(error, StorageError):
@@ -68,18 +68,18 @@ def coordinator_error(error: BaseException) -> CoordinatorError:
         "unexpected error in a coordinator; the client gets UNKNOWN_SERVER_ERROR", exc_info=error
     )
     return CoordinatorError(
-        ErrorCode.UNKNOWN_SERVER_ERROR, "the coordinator met an unexpected error; see its log"
+        ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the coordinator; see the broker's log"
     )
 
 
 def _too_few_in_sync() -> CoordinatorError:
     return CoordinatorError(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of its log are in sync"
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of the coordinator's log are in sync"
     )
 
 
 class ShardRunnerOwner(Protocol):
-    """The coordinator, as its shard runners need it."""
+    """The part of a coordinator that its shard runners use."""
 
     timers: Timers
     flusher: Flusher
@@ -261,14 +261,14 @@ class ShardRunner(Generic[S]):
             self._owner.reload_shard(self.leader.index)
 
     def _complete_result(self, result: CoordinatorResult[R]) -> None:
-        """The result is committed: completes requests and starts effects."""
+        """Called when the result is committed: completes requests and starts effects."""
         for completion in result.completions:
             completion.deferred.complete(completion.outcome)
         for effect in result.effects:
             self._owner.perform(self.leader.index, effect)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """A marker for `producer` was appended."""
+        """Called after a marker for `producer` was appended."""
         try:
             self.shard.end_transaction(producer, committed=committed)
         except Exception:
@@ -317,7 +317,7 @@ class ShardRunner(Generic[S]):
         return answer
 
     def advanced(self, size_bytes: int) -> None:
-        """The high watermark has moved."""
+        """Called when the high watermark has moved."""
         while self._uncommitted and self._uncommitted[0].end_offset <= self.leader.high_watermark:
             _, result, answer, _ = self._uncommitted.popleft()
             self._complete_result(result)
@@ -343,8 +343,7 @@ class ShardRunner(Generic[S]):
                 )
 
     def interrupted(self) -> None:
-        """Deleted topics come with a change of the metadata; other interruptions do not matter
-        here."""
+        """Does nothing: deleted topics are handled when the metadata changes."""
 
     def _flushed(self, done: "asyncio.Future[None]") -> None:
         error = done.exception()

@@ -47,7 +47,7 @@ class LoadedSharePartitions(Protocol):
 
 
 class ShareGroupStatesHost(ShareStateHost, Protocol):
-    """What the state of share groups needs of its broker."""
+    """The part of the broker that the state of share groups uses."""
 
     metadata: Metadata
 
@@ -160,7 +160,7 @@ class ShareGroupStates:
     async def delete_topics(
         self, group_id: str, topics: list[str]
     ) -> tuple[StateDeletion, Mapping[bytes, CoordinatorError]]:
-        """Deletes the state of whole topics; returns what there was, and the errors."""
+        """Deletes the state of whole topics; returns the state that existed, and the errors."""
         begun = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_offset_deletion(group_id, topics)
         )

@@ -1,4 +1,4 @@
-"""A fetch that waits for `min_bytes`: woken by appends, ended by its time limit, never polled."""
+"""A fetch that waits for `min_bytes`: appends wake it, its time limit ends it, nothing polls."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ class DelayedResponse:
     _answer: Callable[[], object]
 
     def finish(self) -> None:
-        """Answers with what is available."""
+        """Answers with the records that are available."""
         if self.future.done():
             return
         self._stop_watching()
@@ -55,7 +55,7 @@ class DelayedFetch(DelayedResponse):
         for leader in self._leaders:
             leader.watch(self)
         self._timer = loop.call_later(max_wait_s, self.finish)
-        # A client that goes away cancels the future: stop watching for it.
+        # A client that disconnects cancels the future: stop watching for it.
         self.future.add_done_callback(lambda _: self._stop_watching())
 
     def advanced(self, size_bytes: int) -> None:
@@ -78,7 +78,7 @@ class DelayedFetch(DelayedResponse):
 
 
 class DelayedFetchFromFollower(DelayedFetch):
-    """At a follower: its watermark may move below what a consumer of its leader has read."""
+    """A fetch from a follower, whose watermark may be below the offset that a consumer has read."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class DelayedFetchFromFollower(DelayedFetch):
 
 
 class DelayedReadCommittedFetch(DelayedFetch):
-    """For read_committed: records count when their transaction has ended, not when they come."""
+    """For read_committed: records count when their transaction has ended, not when they arrive."""
 
     __slots__ = ("_stable",)
 
@@ -112,7 +112,7 @@ class DelayedReadCommittedFetch(DelayedFetch):
         if stable == self._stable:
             return None
         self._stable = stable
-        # A marker can make far more readable than its own few bytes.
+        # A marker of a few bytes can make many more bytes readable.
         if self._missing_bytes <= 1 or self._enough():
             self.interrupted()
         return None

@@ -4,10 +4,10 @@ Guarantees: a read_committed fetch stops at the last stable offset, a read_uncom
 high watermark (`_read_from_replica`). At least one batch is returned, even if it is larger than the
 limits (KIP-74), so that no consumer gets stuck. An error of one partition does not affect others.
 
-A follower that cannot serve a consumer which was sent to it (KIP-392) says OFFSET_NOT_AVAILABLE,
-whatever the reason: only the leader knows which offsets there are, and only this code sends every
-client back to it. After OFFSET_OUT_OF_RANGE a consumer would reset its position; after
-other errors librdkafka asks the same follower again, for minutes, while the leader is the same.
+A follower that cannot serve a consumer (KIP-392) answers OFFSET_NOT_AVAILABLE for every reason:
+only the leader knows which offsets exist, and only this code sends every client back to the leader.
+After OFFSET_OUT_OF_RANGE a consumer would reset its position; after other errors librdkafka retries
+the same follower for minutes, until the leader changes.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ UNKNOWN_EPOCH = -1
 
 
 Nearest = Callable[[Leader, int], int]
-"""The replica from which an offset is better read, or -1."""
+"""The preferred replica for reading an offset, or -1 for the leader."""
 
 IsCurrent = Callable[[Follower], bool]
 """Whether a follower is in sync and receives data from its leader."""
@@ -45,14 +45,14 @@ IsCurrent = Callable[[Follower], bool]
 
 @dataclass(slots=True)
 class FetchLimits:
-    """What one request allows and how it wants to read."""
+    """The limits and the options of one request."""
 
     max_bytes: int
     min_bytes: int
     max_wait_ms: int
     read_committed: bool
     by_topic_id: bool
-    followers: IsCurrent | None = None  # they answer too (KIP-392)
+    followers: IsCurrent | None = None  # set if followers may answer (KIP-392)
     nearest: Nearest | None = None
 
 
@@ -64,7 +64,7 @@ class FetchedPartitions:
     replicas: list[SoleLeader | Follower] = field(default_factory=list)
     size_bytes: int = 0
     checks: Checks = field(default_factory=Checks)
-    answer_now: bool = False  # an error or a divergence: waiting would only hide it
+    answer_now: bool = False  # an error or a divergence, which is reported at once
 
 
 def read_partitions(
@@ -85,7 +85,7 @@ def read_partitions(
 def group_by_topic(
     fetched: FetchedPartitions, plan: FetchPlan, *, by_topic_id: bool
 ) -> list[FetchableTopicResponse]:
-    """The answer's topics; an incremental one leaves out partitions without news."""
+    """The response's topics; an incremental response leaves out unchanged partitions."""
     topics: list[FetchableTopicResponse] = []
     for wanted, data in fetched.data:
         if plan.session is not None:
@@ -168,7 +168,7 @@ def _read_from_replica(
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
         if epoch == UNKNOWN_EPOCH:
-            # The reader knows an epoch that this log never had: nothing can be compared.
+            # The reader knows an epoch that this log never had: the logs cannot be compared.
             raise OffsetOutOfRange(
                 log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
             )
@@ -195,9 +195,9 @@ def _read_from_replica(
     )
     data.records = result.data
     if fetched.checks.ended_early:
-        fetched.answer_now = True  # there is more, and the wait would be for that
+        fetched.answer_now = True  # the log has more records, so the response must not wait
     if limits.read_committed and result.data and log.has_aborted_transactions(wanted.fetch_offset):
-        # Those that touch what is returned, and not all up to the end of a long log.
+        # Only transactions that overlap with the returned records: a log may have many more.
         until = min(bound, _next_offset(result.data))
         data.aborted_transactions = [
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)

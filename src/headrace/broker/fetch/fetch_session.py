@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227), as pure bookkeeping.
+"""Incremental fetch sessions (KIP-227). Pure.
 
-A session remembers which partitions a consumer wants, so that a request names only what changed
-and an answer only what has news. The cache is bounded; when it is full of sessions that are in
-use, a client gets session id 0 and keeps sending full requests.
+A session remembers which partitions a consumer wants, so that a request and a response contain only
+partitions that have changed. The cache is bounded; when it is full of sessions that are in use, a
+client gets session id 0 and keeps sending full requests.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,7 +64,8 @@ class FetchSession:
         log_start: int,
         diverged: bool,
     ) -> bool:
-        """Whether an incremental answer must include this partition; remembers the offsets sent."""
+        """Whether an incremental response must include this partition; remembers the offsets
+        sent."""
         wanted = self.partitions.get(key)
         if wanted is None:
             return True
@@ -75,17 +76,17 @@ class FetchSession:
             or wanted.told_log_start != log_start
         )
         wanted.told_log_start = log_start
-        # After an error the watermark counts as not sent, so that recovery is news too.
+        # After an error the watermark counts as not sent, so that the recovery is sent, too.
         wanted.told_high_watermark = -1 if error else high_watermark
         if has_records:
-            # To the end of the line, so that one busy partition cannot starve the others.
+            # Moved to the end, so that one busy partition cannot starve the others.
             self.partitions[key] = self.partitions.pop(key)
         return changed or error
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """What to read for one request, and how to answer it."""
+    """The partitions to read for one request, and the form of the response."""
 
     wanted: list[WantedPartition]
     session: FetchSession | None = None
@@ -185,5 +186,5 @@ class FetchSessions:
 
 
 def key_of(wanted: WantedPartition, uses_topic_ids: bool) -> PartitionKey:
-    """The name under which a session knows a partition."""
+    """The key of a partition in a session."""
     return (wanted.topic_id if uses_topic_ids else wanted.topic, wanted.partition)

@@ -1,6 +1,7 @@
 """Which replica a consumer should read from (KIP-392). Pure.
 
-The setting `replica.selector.class` names Kafka's selectors; no name ever loads code here.
+The setting `replica.selector.class` names Kafka's selectors; other names are refused, and no code
+is loaded by name.
 """
 
 from typing import Final
@@ -17,8 +18,8 @@ def nearest_replica(
 ) -> int:
     """A follower in the consumer's rack, or the leader.
 
-    Only followers that are in sync and hold the offset are offered: a consumer that is sent to one
-    without it would be sent back, or would get OFFSET_OUT_OF_RANGE.
+    Only followers that are in sync and have the offset are returned: from a follower without it, a
+    consumer would get OFFSET_NOT_AVAILABLE or OFFSET_OUT_OF_RANGE.
     """
     if _rack_of(image, leader_id) == rack:
         return THE_LEADER
@@ -33,6 +34,6 @@ def nearest_replica(
 
 
 def _rack_of(image: MetadataImage, broker_id: int) -> str | None:
-    """None for a broker that is not there to be asked."""
+    """The broker's rack; None for a broker that is unknown or fenced."""
     broker = image.brokers.get(broker_id)
     return None if broker is None or broker.fenced else broker.rack

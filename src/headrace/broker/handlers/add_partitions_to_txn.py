@@ -104,7 +104,7 @@ def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[Partition]:
 def _invalid_partitions(
     broker: Broker, version: int, partitions: list[Partition]
 ) -> dict[Partition, ErrorCode]:
-    """Partitions that cannot be added, with their errors. A single one fails the transaction."""
+    """The partitions that cannot be added, with their errors. If there is one, none is added."""
     topics = broker.metadata.image.topics
     problems = {}
     for topic, index in partitions:

@@ -50,7 +50,7 @@ def _move_replica(broker: Broker, topic: str, index: int, path: str) -> ErrorCod
     current = broker.logs.get(topic, index)
     replica = hosted.replica(index)
     if replica is None or current is None:
-        # As in Kafka: the directory counts once a reassignment gives the replica to this broker.
+        # As in Kafka: the directory is used when a reassignment creates the replica here.
         broker.logs.prefer_directory(topic, index, log_directory)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if current.directory.failure is not None:

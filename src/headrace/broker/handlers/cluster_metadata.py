@@ -38,8 +38,8 @@ def handle(
         )
     known = image.brokers.get(request.broker_id)
     if known is None or known.epoch < request.broker_epoch:
-        # The broker has registered, and the store has not said so yet.
+        # The broker has registered, but this controller has not read its registration yet.
         active_controller.recheck_registrations()
-    # A future, not a coroutine: that would keep the connection from being read, and its end from
-    # being seen.
+    # A future, not a coroutine: with a coroutine, the server would not read the connection
+    # meanwhile and would not notice its end.
     return broker.loop.create_task(active_controller.polls.poll(request, context.connection))

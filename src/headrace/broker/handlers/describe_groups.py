@@ -2,8 +2,8 @@
 
 * v3: authorized operations.
 * v4: static members.
-* v6: GROUP_ID_NOT_FOUND for a missing group, in the state "Dead"; earlier versions get the state
-  without the error.
+* v6: a missing group has the error GROUP_ID_NOT_FOUND and the state "Dead"; earlier versions get
+  only the state.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _describe_partition(broker: Broker, topic: str, index: int) -> PartitionResp
             error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
             active_producers=[],
         )
-    # From any replica: a search for hanging transactions may ask a follower by its broker id.
+    # Any replica answers: a search for hanging transactions may send the request to a follower.
     replica = broker.partitions.replica(topic, index)
     if replica is None:
         found = broker.partitions.find(topic, index)

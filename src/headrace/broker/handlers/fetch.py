@@ -159,7 +159,7 @@ def _nearest_replica_selector(broker: Broker, request: FetchRequest) -> Nearest 
 def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLimits:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
-        # Many clients do not read their responses: small ones bound the memory that each can pin.
+        # Unsent responses occupy much memory. Small responses limit the memory for each client.
         max_bytes = min(max_bytes, FRUGAL_FETCH_BYTES)
     return FetchLimits(
         max_bytes=max_bytes,

@@ -34,7 +34,7 @@ async def handle(
         )
     except NotController:
         return LeaveClusterResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    # The new leaders lead before the old one goes.
+    # The new leaders take over before the old one stops.
     await active_controller.until_propagated(decided.version)
     step = decided.results[0]
     return LeaveClusterResponse(

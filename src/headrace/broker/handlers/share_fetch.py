@@ -211,7 +211,7 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 def _respond_after(
     broker: Broker, delay_ms: int, answer: ShareFetchResponse
 ) -> asyncio.Future[Struct | None]:
-    """As in Kafka, the response without a session is delayed by the fetch's maximum wait."""
+    """As in Kafka, a response without a session is sent after the fetch's maximum wait."""
     future: asyncio.Future[Struct | None] = broker.loop.create_future()
 
     def respond() -> None:

@@ -2,7 +2,7 @@
 
 * v2: the transaction version, which decides how the producer epoch is checked (KIP-1228).
 
-Coordinators of other brokers send it, and tools that abort a hanging transaction.
+Coordinators on other brokers send it, and so do tools that abort a hanging transaction.
 """
 
 from __future__ import annotations

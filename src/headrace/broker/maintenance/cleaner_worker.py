@@ -1,7 +1,7 @@
 """The worker process that compacts logs: one job per input line, one answer per output line.
 
-It runs with the lowest priority. It exits when its standard input ends: when the broker closes it
-or dies. It writes only `.cleaned` files, so it may be killed at any time.
+It runs with the lowest priority. It exits when its standard input ends: when the broker closes the
+pipe or dies. It writes only `.cleaned` files, so it may be killed at any time.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 segments.
 
 A worker process reads and writes segments. The event loop owns the logs and renames their files;
-threads wait for the disk. A log that cannot be cleaned stays as it is and is listed in `status`.
+threads wait for the disk. A log that cannot be cleaned is not changed, and is listed in `status`.
 The cleaner retries it after a restart of the broker, or after a repair if the log is damaged.
 """
 
@@ -65,7 +65,7 @@ class UncleanablePartition(NamedTuple):
 
 
 class CleanerStatus(NamedTuple):
-    """What the cleaner has done since the broker started."""
+    """The work of the cleaner since the broker started."""
 
     last_pass_ms: int = -1
     cleaning: str | None = None
@@ -84,7 +84,7 @@ class _Postponed(Exception):
 
 
 class LogCleanerHost(Protocol):
-    """What the cleaner needs of its broker."""
+    """The part of the broker that the cleaner uses."""
 
     loop: asyncio.AbstractEventLoop
     environment: Environment
@@ -250,7 +250,8 @@ class LogCleaner:
         now_ms = self._host.clock.wall_ms()
         job = cleaning_job(cleaned, dirt, now_ms, self._limits())
         if self._host.logs.cleaner_offset(cleaned) is None:
-            # Before the first segment is replaced: it tells recovery to expect gaps in the offsets.
+            # Before the first segment is replaced: with this offset, recovery expects gaps in the
+            # log.
             await self._host.offload(self._host.logs.save_cleaner_offset, cleaned, dirt.first_dirty)
         if self._worker is None:
             self._worker = self._host.environment.worker(

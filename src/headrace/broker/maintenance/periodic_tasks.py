@@ -37,7 +37,7 @@ class FailedReplicas(Protocol):
 
 
 class PeriodicTasksHost(Protocol):
-    """What the periodic tasks need of their broker."""
+    """The part of the broker that the periodic tasks use."""
 
     clock: Clock
     offload: Offload
@@ -145,7 +145,7 @@ class _Directories:
 
 
 class _Watermarks:
-    """Writes high watermarks, off the event loop, so that a restart knows what was committed.
+    """Writes high watermarks, off the event loop, so that a restart knows the committed records.
 
     Also writes the metadata version: after a restart the broker refuses older metadata.
     """
@@ -179,7 +179,7 @@ class _TimedFlush:
 class _Retention:
     """Deletes segments by retention; yields between slices, so that many logs do not stall clients.
 
-    A follower deletes only what is below its leader's log start offset: the follower's own clock
+    A follower deletes only segments below its leader's log start offset: the follower's own clock
     may be wrong.
 
     After a clock jump, the first run deletes nothing.

@@ -1,8 +1,8 @@
 """Imports the modules that the first consumer needs, shortly after the start of the broker.
 
 A broker starts without its coordinators, because imports are most of the time of a start. But an
-import blocks the event loop, and with it every client. So the broker imports the rest some time
-after its start, one module per iteration of the loop.
+import blocks the event loop, and with it every client. So the broker imports the other modules some
+time after its start, one per iteration of the loop.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Final
 START_AFTER_S: Final = 1.0  # a new broker serves its first requests first
 PAUSE_S: Final = 0.02  # between two modules, for clients
 
-# Ordered so that each import brings few others.
+# Ordered so that each import loads few other modules.
 MODULES: Final = (
     "headrace.coordinator.common.result",
     "headrace.coordinator.common.record_format",

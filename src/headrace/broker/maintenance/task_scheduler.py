@@ -73,7 +73,9 @@ class TaskScheduler:
                 await task.run()
                 if full_directory is not None:
                     log.info(
-                        "disk has space again: can %s", task.name, extra=full_directory.log_fields()
+                        "disk has space again, so the broker can %s",
+                        task.name,
+                        extra=full_directory.log_fields(),
                     )
                 full_directory = None
             except DiskFull as error:

@@ -1,4 +1,4 @@
-"""The configuration of internal topics, whichever request creates them first."""
+"""The configuration of internal topics. It does not depend on the request that creates them."""
 
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import (
@@ -16,7 +16,7 @@ _PREFIXES = {
 
 
 def new_topic(name: str, settings: BrokerSettings, live_brokers: int) -> NewTopic:
-    """A topic that the broker creates by itself; an internal one as its coordinator needs it.
+    """A topic that the broker creates; an internal topic gets the settings of its coordinator.
 
     The replication factor is that of the settings, limited by the number of live brokers: a single
     node must be able to store its groups.

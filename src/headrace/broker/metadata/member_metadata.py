@@ -154,7 +154,7 @@ class MemberMetadata:
         return decided.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
-        """Creates topics on behalf of this broker, on whichever broker is the controller."""
+        """Creates topics on behalf of this broker, through the controller."""
         assert self.forwarding is not None
         return await self.forwarding.create_topics(topics)
 

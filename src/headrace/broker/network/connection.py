@@ -32,8 +32,8 @@ from headrace.protocol.errors import ProtocolError
 log = logging.getLogger(__name__)
 
 
-JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
-SMALL_PART_BYTES = 4 * 1024  # so is the copy of a small part beside large ones
+JOIN_BELOW_BYTES = 32 * 1024  # below this size, a copy is cheaper than a vectored write
+SMALL_PART_BYTES = 4 * 1024  # below this size, a part between large parts is copied
 FLUSH_ABOVE_BYTES = 256 * 1024  # larger responses are sent at once, so that back-pressure works
 WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent responses past this pause the reading of requests
 LINGER_S = 0.1  # how long a drained connection stays open for the client to read its last responses
@@ -65,7 +65,7 @@ class PendingResponse:
 
 
 class Pipelined:
-    """What dispatch returns for a request that waits while later ones may start."""
+    """The result of dispatch for a request that waits while later requests may start."""
 
     __slots__ = ("encode", "future")
 
@@ -75,7 +75,7 @@ class Pipelined:
 
 
 class Serial:
-    """What dispatch returns for a request that blocks the connection until it is answered."""
+    """The result of dispatch for a request that blocks the connection until it is answered."""
 
     __slots__ = ("coroutine", "encode")
 
@@ -117,7 +117,7 @@ class FastPath(Protocol):
 
 
 class Owner(Protocol):
-    """What a connection needs from the server that accepted it."""
+    """The part of the server that its connections use."""
 
     max_frame_bytes: int
     max_in_flight: int
@@ -194,7 +194,8 @@ class Connection(asyncio.BufferedProtocol):
             and not self._pending
             and fast_path.try_serve(buffer.bytes, SIZE_BYTES)
         ):
-            # On some connections nearly all packets end here, before they are split into frames.
+            # On some connections nearly all packets are served here, before they are split into
+            # frames.
             buffer.frames += 1
             self.state = _READY_BLOCKED
             return
@@ -309,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close("internal error")
             return False
         if reply.__class__ is list and not self._pending:
-            self._write(reply)  # nearly always
+            self._write(reply)  # the usual case
         elif isinstance(reply, list):
             self._add_ready_response(reply)
         elif reply is not None:

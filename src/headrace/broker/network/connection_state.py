@@ -9,12 +9,13 @@ Three things stop the next request of a connection that has a whole frame in its
 * A blocking request is in progress: a handler that is a coroutine, or a fast path. Kafka serves
   one request of a connection at a time; here only these do, and every other request may wait for
   replicas, a flush or data while later ones start.
-* The client does not read its responses. What is unsent has passed the transport's high-water
-  mark, and a further request could only add to it.
+* The client does not read its responses. The unsent bytes have passed the transport's high-water
+  mark, and a further request would add to them.
 * The broker stops. Requests that were accepted are answered, and no further one starts.
 
-They are independent, so the states are their combinations, less those that make no difference:
-a connection that drains starts nothing, hence it does not matter whether its client reads.
+These conditions are independent, so the states are their combinations, except those without a
+difference: a connection that drains starts no request, so it does not matter whether its client
+reads.
 
                  block/unblock                           drain
         READY <----------------> BLOCKED              any of the four -> DRAINING, or, with a
@@ -24,16 +25,17 @@ a connection that drains starts nothing, hence it does not matter whether its cl
           v                         v
       CONGESTED <-------> BLOCKED_CONGESTED           any state --connection lost--> CLOSED
 
-A request starts in READY, with one exception: a fast path that gives up its frame restarts it as
-an ordinary request, in its place in the order, in any state. That is why CONGESTED and
-DRAINING have a transition for `BLOCK`.
+A request starts in READY, with one exception: a fast path that cannot serve its frame restarts it
+as an ordinary request, in the original order, in any state. Therefore CONGESTED and DRAINING have a
+transition for `BLOCK`.
 
 A connection that has answered everything and drains is not closed at once. Closing a socket with
-unread bytes resets it, and a reset can overtake the last responses. It lingers: the end of the
-stream is sent, and what still arrives is discarded, until the client closes or a moment has passed.
+unread bytes resets it, and a reset can overtake the last responses. It lingers: the broker sends
+the end of the stream and discards all further bytes, until the client closes the connection or a
+short time has passed.
 
-No state, because they follow from the state and from the buffers: whether the socket is read,
-whether responses are about to be flushed, and how many requests wait for their response.
+Some facts are not states, because they follow from the state and the buffers: whether the socket is
+read, whether responses are about to be flushed, and how many requests wait for their response.
 """
 
 from collections.abc import Mapping
@@ -42,7 +44,7 @@ from typing import Final
 
 
 class ConnectionState(Enum):
-    """What a connection may do next; each value is the name that logs and errors show."""
+    """The states; each value is the name that logs and errors show."""
 
     READY = "ready"
     """The next request starts as soon as its frame is complete."""
@@ -55,7 +57,7 @@ class ConnectionState(Enum):
     """The broker stops: accepted requests are answered, further ones do not start."""
     DRAINING_BLOCKED = "draining and blocked"
     LINGERING = "lingering"
-    """Everything is answered; what still arrives is discarded."""
+    """Every request is answered; further bytes are discarded."""
     CLOSED = "closed"
 
     # Enum's hash is a Python function: with it a transition takes 110 ns instead of 45.
@@ -63,7 +65,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionEvent(Enum):
-    """What changes the state of a connection."""
+    """The events that change the state of a connection."""
 
     BLOCK = "a blocking request started"
     UNBLOCK = "the blocking request ended"

@@ -1,4 +1,4 @@
-"""From a frame to its handler and from the handler's answer to bytes.
+"""Decodes a frame, calls its handler, and encodes the handler's answer.
 
 One table names the handler of each API; handlers and message classes are imported on first use,
 so that a broker starts without them. A version that this broker does not serve closes the
@@ -113,7 +113,7 @@ class UnsupportedRequest(ProtocolError):
 
 
 class Context:
-    """What a handler may know of a request besides its body."""
+    """A request apart from its body: the connection, the version and the frame."""
 
     __slots__ = ("_connection", "frame", "version")
 
@@ -142,7 +142,7 @@ class Context:
         return f"/{self.connection.peer.rpartition(':')[0]}"
 
     def request_context(self) -> RequestContext:
-        """What a coordinator's shard may know of the caller."""
+        """The client, as a coordinator's shard sees it."""
         return RequestContext(self.version, self.client_id, self.client_host)
 
 
@@ -154,7 +154,7 @@ T = TypeVar("T")
 
 
 async def resolve_reply(reply: T | Awaitable[T]) -> T:
-    """The answer of a handler or a coordinator, which may have given it at once."""
+    """The answer of a handler or a coordinator; waits if the reply is a future."""
     return await reply if isinstance(reply, Awaitable) else reply
 
 
@@ -172,7 +172,7 @@ class RequestHost(Protocol):
 
 
 class _Route:
-    """One API as this broker serves it."""
+    """One API: its versions, message classes and handler."""
 
     __slots__ = (
         "answer_unsupported_version",
@@ -274,7 +274,7 @@ class Dispatcher:
             raise UnsupportedRequest(msg) from None
         spec = APIS[api_key]
         if spec.for_members and not self._broker.is_member:
-            msg = f"{spec.name} is for brokers of a cluster, and this node is on its own"
+            msg = f"{spec.name} is for brokers of a cluster, and this node is standalone"
             raise UnsupportedRequest(msg)
         module = import_module(f"headrace.broker.handlers.{name}")
         handle: Handle = partial(module.handle, self._broker)
@@ -300,7 +300,7 @@ def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:
 
 
 def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:
-    """The whole response frame. Record payloads are not copied; everything else is one buffer."""
+    """The whole response frame. Record payloads are not copied; the other fields are one buffer."""
     parts: Parts = []
     answer.write(version, parts)
     if spec.key is not _FETCH:

@@ -1,7 +1,7 @@
 """Splits received bytes into whole request frames.
 
 Guarantees: a frame is returned as a view into the buffer, without a copy. Memory grows with the
-bytes that arrived, never with the size that a frame claims. A size outside the limits is refused
+bytes that arrived, never with the declared size of a frame. A size outside the limits is refused
 before anything is allocated. A frame is valid until the next call of `writable`.
 """
 
@@ -73,7 +73,7 @@ class ReceiveBuffer:
             return None
         (size,) = _SIZE.unpack_from(self.bytes, start)
         if size < 0 or size > self._max_frame:
-            msg = f"frame of {size} bytes; this listener takes 0 to {self._max_frame}"
+            msg = f"frame of {size} bytes; this listener accepts 0 to {self._max_frame}"
             raise FrameRefused(msg)
         if available < SIZE_BYTES + size:
             return None
@@ -96,7 +96,8 @@ class ReceiveBuffer:
         self._view = memoryview(self.bytes)
 
     def _make_room(self) -> None:
-        """Makes room when the buffer is full to its end and the last frame is incomplete."""
+        """Moves the incomplete last frame, or enlarges the buffer, when the buffer is full to its
+        end."""
         pending = self.end - self.start
         if pending >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(self.bytes, self.start)
@@ -104,7 +105,7 @@ class ReceiveBuffer:
         else:
             wanted = SMALL_READS_CAPACITY_BYTES
         capacity = self._capacity
-        # At least half full: doubling keeps the buffer within twice of what has arrived.
+        # At least half full: doubling keeps the buffer below twice the bytes that have arrived.
         if capacity < wanted and (pending * 2 > capacity or capacity < SMALL_READS_CAPACITY_BYTES):
             capacity *= 2
         old = self._view[self.start : self.end]

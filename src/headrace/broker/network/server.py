@@ -43,7 +43,7 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._counts = ConnectionCounts()
         self._refused = 0
-        self.unsent_bytes = 0  # of clients that do not read their responses
+        self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
         self._all_closed: asyncio.Event | None = None
         self._closing = False

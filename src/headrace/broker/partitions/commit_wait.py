@@ -1,4 +1,4 @@
-"""Waits until records are committed: flushed where that was promised, and on all in-sync
+"""Waits until records are committed: flushed if the topic requires it, and on all in-sync
 replicas."""
 
 import asyncio
@@ -12,8 +12,7 @@ from headrace.replication.sole_leader import SoleLeader
 def when_committed(
     loop: asyncio.AbstractEventLoop, flusher: Flusher, leader: SoleLeader, next_offset: int
 ) -> "asyncio.Future[ErrorCode]":
-    """Completes when all below `next_offset` is committed, or with the error if that cannot
-    happen."""
+    """Completes when all records below `next_offset` are committed, or with the error."""
     done: asyncio.Future[ErrorCode] = loop.create_future()
 
     def complete(code: ErrorCode) -> None:
@@ -29,7 +28,7 @@ def when_committed(
     leader.when_committed(next_offset, complete)
     if not done.done() and leader.flush_pending:
         flusher.flush(leader).add_done_callback(flushed)
-    # A caller that has given up is not notified.
+    # A caller that has cancelled its wait is not notified.
     done.add_done_callback(
         lambda future: leader.stop_waiting(complete) if future.cancelled() else None
     )

@@ -1,7 +1,7 @@
 """Group commit: one fsync at a time per log, shared by all requests that wait for it.
 
-An append that promised a flush is acknowledged and becomes readable only after an fsync that
-started after the append. Appends that arrive during one fsync share the next.
+An append that needs a flush is acknowledged and becomes readable only after an fsync that started
+after the append. Appends that arrive during one fsync share the next.
 """
 
 import asyncio

@@ -51,7 +51,7 @@ def topic_of(image: MetadataImage, name: str, topic_id: bytes) -> Topic | None:
 
 
 def leader_hint(topic: Topic | None, index: int) -> LeaderHint | None:
-    """None for a partition without a leader: the client then asks for metadata."""
+    """The partition's leader; None if there is none: the client then requests metadata."""
     partition = topic.partition(index) if topic is not None else None
     if partition is None or partition.leader == NO_LEADER:
         return None

@@ -36,7 +36,7 @@ _SCALARS: Final = {
 
 
 class LogConfigs:
-    """Log configurations of one image; topics without settings of their own share one object."""
+    """Log configurations of one image; topics without topic-level settings share one object."""
 
     def __init__(self, static: Mapping[str, str], node_id: int) -> None:
         self._static = static

@@ -1,8 +1,8 @@
 """Applies metadata to this broker: replica roles and logs follow the image.
 
-The cost of a change depends on what it touches, not on the number of partitions. Creating ten
-thousand partitions takes seconds of disk work, so the publisher yields to the event loop between
-slices and clients are served meanwhile.
+The cost of a change depends on the changed partitions, not on the number of all partitions.
+Creating ten thousand partitions takes seconds of disk work, so the publisher yields to the event
+loop between slices and clients are served meanwhile.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class MetadataPublisher:
         self._broker_changed = broker_changed
 
     def load(self, image: MetadataImage) -> None:
-        """Takes the roles of a starting broker; their logs open on first use."""
+        """Assigns the replica roles of a starting broker; their logs open on first use."""
         for topic in image.topics.values():
             hosted = self._table.add_topic(
                 topic.name, topic.topic_id, self._log_config(image, topic.name)
@@ -114,7 +114,7 @@ class MetadataPublisher:
     def _assign_role(
         self, hosted: HostedTopic, index: int, partition: Partition, *, is_new: bool = False
     ) -> bool:
-        """Takes the role of this broker in the partition; returns whether a log was created."""
+        """Assigns this broker's role in the partition; returns whether a log was created."""
         before = hosted.replica(index)
         after = self._roles.assign_role(hosted, index, partition)
         if before is None and after is not None:

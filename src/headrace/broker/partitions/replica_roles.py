@@ -23,7 +23,7 @@ RoleChanged = Callable[[str, int, Role | None, Role | None], None]
 
 
 class ReplicaRoles:
-    """Takes the role in each partition that the metadata assigns."""
+    """Assigns this broker's role in each partition, from the metadata."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ReplicaRoles:
         self._listeners = listeners
 
     def assign_role(self, hosted: HostedTopic, index: int, partition: Partition) -> Role | None:
-        """Takes the role that the metadata assigns in this partition; returns it."""
+        """Assigns the role that the metadata has for this partition; returns it."""
         before = hosted.replica(index)
         if before is not None and partition.leader_epoch < before.epoch:
             return before  # older than this broker's metadata
@@ -119,7 +119,7 @@ class ReplicaRoles:
         if before is not None and before.known_watermark >= 0:
             return before.known_watermark
         if isinstance(before, SoleLeader):
-            # It was the only replica: all its records are committed.
+            # The role before was the only replica: all its records are committed.
             found = self._logs.get(hosted.name, index)
             return 0 if found is None else found.log_end_offset
         return self._logs.high_watermark(hosted.name, index) or 0

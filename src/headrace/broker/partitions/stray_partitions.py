@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def update_stray_partitions(logs: LogManager, image: MetadataImage, node_id: int) -> None:
-    """Makes logs that are not this broker's stray, and restores stray logs that are."""
+    """Makes a log stray if this broker has no such replica; restores a stray log if it has."""
     for each in logs:
         reason = _reason_to_be_stray(each, image, node_id)
         if reason is not None:
@@ -52,7 +52,7 @@ def make_stray(logs: LogManager, topic: str, partition: int, reason: str) -> Non
         stray = logs.make_stray(topic, partition)
     except StorageError as error:
         log.error(
-            "cannot make log stray; it stays in its place",
+            "cannot make log stray; its directory keeps its name",
             extra={"topic": topic, "partition": partition, "error": str(error)},
         )
         return

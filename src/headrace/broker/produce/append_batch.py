@@ -83,7 +83,7 @@ def append_batch(
     admission: Admission | None,
     validations: PendingValidations,
 ) -> AppendResult | PartitionProduceResponse:
-    """Appends the batch; returns the result of the append, or the response without one.
+    """Appends the batch; returns the result, or the response if nothing was appended.
 
     A batch whose records must be validated goes to `validations`, and its response is still empty.
     """

@@ -31,7 +31,7 @@ def check_batch(
         and (transactional or not attributes & TRANSACTIONAL_FLAG)
         and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != ZSTD)
     ):
-        return None  # the common case; the rest finds the error message
+        return None  # the common case; the code below finds the error message
     try:
         header = read_header(records)
     except UnsupportedMagic as error:

@@ -56,7 +56,7 @@ class ResponseTemplate:
 
 
 def response_template(topic: HostedTopic, version: int) -> ProduceResponseTemplate:
-    """Cached with the topic: it is dropped when the topic is."""
+    """The template, cached in the topic's table entry and dropped with it."""
     template = topic.response_templates.get(version)
     if template is None:
         template = topic.response_templates[version] = ResponseTemplate(topic, version)

@@ -27,7 +27,7 @@ NOT_LEADER_OR_FOLLOWER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class ResponseWaitHost(Protocol):
-    """What the answers to Produce need of their broker."""
+    """The part of the broker that the answers to Produce use."""
 
     loop: asyncio.AbstractEventLoop
     flusher: Flusher

@@ -24,7 +24,7 @@ async def append_after_validation(
     clock: Clock,
     check: Callable[[SoleLeader], None] | None = None,
 ) -> AppendResult:
-    """Appends `batch`, which no other code may change; raises as `SoleLeader.append` does.
+    """Appends `batch`, which no other code may change; raises like `SoleLeader.append`.
 
     `check` runs after validation. It raises if the append is no longer allowed.
     """

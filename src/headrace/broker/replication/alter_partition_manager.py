@@ -55,7 +55,7 @@ _OVERTAKEN: Final = (
 
 
 class AlterPartitionHost(Protocol):
-    """What ISR changes need from the broker."""
+    """The part of the broker that ISR changes use."""
 
     loop: "asyncio.AbstractEventLoop"
     clock: "Clock"
@@ -141,7 +141,7 @@ class AlterPartitionManager:
         return leader.can_spare_itself(self._live)
 
     def resign(self, leader: Leader) -> None:
-        """Gives up leadership because the local log has failed."""
+        """Resigns as leader because the local log has failed."""
         self._ask_for(leader, leader.propose_resigning(self._live))
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""Limits how fast a lagging follower is sent the records that it lacks. Pure.
+"""Limits the rate at which a lagging follower gets the records that it lacks. Pure.
 
 No request waits for a replica that is out of sync, but other requests wait for the sending and the
 receiving broker. The missing records are therefore sent in slices, with pauses in which other
@@ -22,7 +22,7 @@ class CatchUpThrottle:
         self._free_at = float("-inf")
 
     def wait_s(self, now: float) -> float:
-        """How long nothing more may be sent; 0 if something may be sent now."""
+        """The time until the next records may be sent; 0 if they may be sent now."""
         return max(0.0, self._free_at - now)
 
     def spend(self, cost: int, now: float) -> None:

@@ -1,4 +1,4 @@
-"""How long a fetcher waits after an error: longer each time, up to the setting. Pure."""
+"""The pause of a fetcher after an error: it grows up to the setting. Pure."""
 
 from typing import Final
 

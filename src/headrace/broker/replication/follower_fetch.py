@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FollowerFetchHost(Protocol):
-    """What a follower's fetch needs from the leader's broker."""
+    """The part of the leader's broker that a follower's fetch uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock

@@ -2,13 +2,13 @@
 
 The session persists between fetches: the follower names a partition again only when its position
 has changed. Each position listens to its leader, and only positions with changes are checked, so
-the cost of a fetch over thousands of partitions depends on what has changed. A lagging follower is
+the cost of a fetch over thousands of partitions depends only on the changes. A lagging follower is
 sent slices at a rate that leaves time for other requests. Pure: waiting fetches are woken by a
 call.
 
-Guarantees: a follower's position counts only up to where its log is known to match the leader's. A
-position that diverges, or that comes with another epoch, is answered but never counted. A watermark
-is sent only after the leader has it.
+Guarantees: a follower's position counts only up to the offset to which its log is known to match
+the leader's. A position that diverges, or that comes with another epoch, is answered but never
+counted. A watermark is sent only after the leader has it.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ class WaitingFetch(Protocol):
         ...
 
     def finish(self) -> None:
-        """Answers with what is available."""
+        """Answers with the records that are available."""
         ...
 
 
@@ -91,7 +91,7 @@ class FollowerPosition:
 
 
 class FollowerFetchSession:
-    """One follower's positions, and which of them have something to send."""
+    """One follower's positions, and those of them that have changes to send."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class FollowerFetchSession:
     def check_ready(self, table: PartitionTable, now: float) -> bool:
         """Whether a response now would contain records or an error, and not only watermarks.
 
-        Moves positions without anything to send out of the ready ones.
+        Removes positions without changes from the ready ones.
         """
         self._resume_lagging(now)
         for position in list(self._ready):
@@ -273,7 +273,7 @@ class FollowerFetchSession:
         remaining = max_bytes
         for position in list(self._ready):
             if remaining <= 0:
-                break  # the rest comes first in the next response
+                break  # the other positions are first in the next response
             leader = _find_leader(table, position)
             if not isinstance(leader, Leader):
                 data = _error_data(position, leader)
@@ -388,11 +388,11 @@ def _find_leader(table: PartitionTable, position: FollowerPosition) -> Leader | 
 
 
 def _divergence(leader: Leader, fetch: FetchPosition) -> FetchEpochEndOffset | None:
-    """Where the follower's log diverges from the leader's, if it does."""
+    """The point at which the follower's log diverges from the leader's; None if it does not."""
     if fetch.last_epoch < 0:
         return None
     if fetch.last_epoch == leader.epoch and fetch.offset <= leader.log.log_end_offset:
-        return None  # nearly always: this leader's own records
+        return None  # the usual case: records of this leader's epoch
     epoch, end_offset = leader.log.end_offset_for_epoch(fetch.last_epoch)
     if epoch == UNKNOWN:
         # The follower knows an epoch that this log never had, so the logs cannot be compared.

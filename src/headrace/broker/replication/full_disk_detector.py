@@ -1,4 +1,4 @@
-"""Finds logs on disks that have been full long enough for others to take over. Pure.
+"""Finds logs on disks that have been full for so long that other replicas should take over. Pure.
 
 A full disk is often temporary, and most failed appends need no action. A directory counts only if
 it keeps rejecting appends; one without appends does not count. From then on each of its logs counts

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class IsrResignationHost(Protocol):
-    """What a resignation needs from the broker."""
+    """The part of the broker that a resignation uses."""
 
     loop: asyncio.AbstractEventLoop
     node_id: int

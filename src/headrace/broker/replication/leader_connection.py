@@ -35,7 +35,7 @@ class LeaderLink(Protocol):
 
 
 class LeaderConnectionHost(Protocol):
-    """What a leader connection needs from its broker."""
+    """The part of the broker that a leader connection uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -49,7 +49,7 @@ class LeaderConnectionUser(NamedTuple):
     """A new connection is open; it has no requests in flight."""
     try_again: Callable[[], None]
     waits_since: Callable[[], float | None]
-    """Since when a response is awaited; None if none is."""
+    """The time since which a response is awaited; None if none is awaited."""
 
 
 class LeaderConnection:

@@ -1,9 +1,9 @@
 """The fetch state of one partition: its last position and its errors. Pure.
 
 Where two logs diverge, the follower's log is truncated. Every truncation must go further back than
-the one before, because the records copied after it are the leader's. A truncation that does not
-would be requested again without end: the leader's epochs contradict its records, or this log cannot
-be truncated. Such a partition waits, longer each time.
+the one before, because the records copied after it are the leader's. Otherwise the leader would
+request truncations without end: the leader's epochs contradict its records, or this log cannot be
+truncated. Such a partition waits, longer each time.
 """
 
 from typing import Final

@@ -16,7 +16,7 @@ INITIAL_EPOCH: Final = 0
 
 
 class ReplicaFetchSession:
-    """Everything that is copied from one broker, and what that broker knows of it."""
+    """The partitions that are copied from one broker, and the positions that it knows."""
 
     __slots__ = (
         "_forgotten",
@@ -65,13 +65,14 @@ class ReplicaFetchSession:
         self.due[key] = state
 
     def remove(self, follower: Follower) -> bool:
-        """Removes it; returns whether it was copied. The next leader epoch fences late fetches."""
+        """Removes a partition; returns whether it was copied. The next leader epoch fences late
+        fetches."""
         key = (follower.topic_id, follower.index)
         self._unconfirmed_removals.pop(key, None)
         return self._remove(key, follower)
 
     def remove_and_confirm(self, follower: Follower) -> bool:
-        """Removes it; `is_removal_confirmed` is true once its leader knows."""
+        """Removes a partition; `is_removal_confirmed` is true once its leader knows."""
         key = (follower.topic_id, follower.index)
         state = self.states.get(key)
         if state is not None and state.in_session:
@@ -95,7 +96,7 @@ class ReplicaFetchSession:
         return True
 
     def drop(self, state: PartitionFetchState) -> None:
-        """Stops copying it; ignored if another state has replaced it."""
+        """Stops copying a partition; ignored if another state has replaced this one."""
         if self.states.get(state.key) is state:
             del self.states[state.key]
             self._mark_removed(state)

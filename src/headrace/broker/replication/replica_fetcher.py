@@ -71,7 +71,7 @@ class ReplicaFetchSettings:
 
 
 class ReplicaFetcherHost(Protocol):
-    """What a fetcher needs from its broker."""
+    """The part of the broker that a fetcher uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -139,7 +139,7 @@ class ReplicaFetcher:
             self._schedule_fetch()
 
     def remove_and_confirm(self, follower: Follower) -> None:
-        """Removes it; `is_removal_confirmed` is true once its leader knows."""
+        """Removes a partition; `is_removal_confirmed` is true once its leader knows."""
         if self._session.remove_and_confirm(follower):
             self._schedule_fetch()
 
@@ -147,7 +147,7 @@ class ReplicaFetcher:
         return self._session.is_removal_confirmed(key)
 
     def _name_in_next_fetch(self, state: PartitionFetchState) -> None:
-        """Sends its position with the next fetch."""
+        """Sends the partition's position with the next fetch."""
         if not state.removed:
             self._session.due[state.key] = state
             self._schedule_fetch()
@@ -474,7 +474,7 @@ class ReplicaFetcher:
     @staticmethod
     def _log_truncation(follower: Follower, epoch: int, end: int) -> None:
         log.info(
-            "truncated a log to where it matches its leader's",
+            "truncated a log to the part that matches its leader's",
             extra={
                 "topic": follower.topic,
                 "partition": follower.index,

@@ -31,7 +31,7 @@ LIST_OFFSETS_TIMEOUT_S: Final = 5.0
 
 
 class ReplicaFetcherManagerHost(ReplicaFetcherHost, Protocol):
-    """What the fetchers need from their broker."""
+    """The part of the broker that the fetchers use."""
 
     settings: BrokerSettings
 
@@ -79,12 +79,13 @@ class ReplicaFetcherManager:
             self._by_source[source].remove_and_confirm(follower)
 
     def heard_at(self, follower: Follower) -> float:
-        """When its leader last answered; never if it has no leader."""
+        """The time at which the partition's leader last answered; minus infinity without a
+        leader."""
         source = self._source_of.get((follower.topic_id, follower.index))
         return float("-inf") if source is None else self._by_source[source].heard_at
 
     def is_removal_confirmed(self, follower: Follower) -> bool:
-        """Whether no broker that it was copied from will count a fetch in flight."""
+        """Whether no former leader of the partition will count a fetch in flight."""
         key = (follower.topic_id, follower.index)
         return all(fetcher.is_removal_confirmed(key) for fetcher in self._by_source.values())
 

@@ -1,9 +1,8 @@
 """Moves replicas between this broker's log directories (AlterReplicaLogDirs).
 
 A copy grows in the other directory while the original serves. When the copy is complete, it
-replaces the original in one step, without a wait in between. A stop, including `kill -9`,
-interrupts a move: the next start resumes with the existing copy
-(`storage/directories/future_logs.py`).
+replaces the original in one step, without an await. A stop, including `kill -9`, interrupts a move:
+the next start resumes with the existing copy (`storage/directories/future_logs.py`).
 
 A replica is not compacted while it moves. A move to a full disk is cancelled, and its space is
 freed; a move to a failed disk resumes when a later start finds the disk working.
@@ -50,7 +49,7 @@ class Compaction(Protocol):
 
 
 class ReplicaMoverHost(Protocol):
-    """What moves need from their broker."""
+    """The part of the broker that moves use."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -80,7 +79,7 @@ class ReplicaMover:
         self._futures = host.logs.futures
         self._rate = ReplicationRate()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._failed: dict[Key, str] = {}  # to be retried, and why
+        self._failed: dict[Key, str] = {}  # moves to retry, with the reason
         self._stopped = False
 
     def move(self, replica: Replica, directory: LogDirectory) -> None:
@@ -140,9 +139,14 @@ class ReplicaMover:
             where = {"topic": key[0], "partition": key[1], "error": str(error)}
             if isinstance(error, DiskFull) or copy.directory.failure is not None:
                 self._futures.drop(*key)
-                log.error("a replica was not moved", extra=where)
+                log.error(
+                    "cannot move a replica to another log directory; the move is cancelled",
+                    extra=where,
+                )
                 return
-            log.error("a replica cannot be moved now", extra=where)
+            log.error(
+                "cannot move a replica to another log directory yet; it is retried", extra=where
+            )
             self._failed[key] = str(error)
             self._host.loop.call_later(RETRY_S, self._retry, key)
 
@@ -202,14 +206,14 @@ class ReplicaMover:
         return size
 
     def _finish(self, replica: Replica, original: Log, copy: Log) -> bool:
-        """Replaces the original if that is possible now. Nothing in here waits."""
+        """Replaces the original if that is possible now. Never awaits."""
         key = replica.topic, replica.index
         if self._host.partitions.replica(*key) is not replica or replica.log is not original:
             return False
         if self._host.cleaner.is_cleaning(original) or self._host.flusher.is_flushing(replica):
             return False
         if isinstance(replica, SoleLeader) and replica.flush_pending:
-            return False  # a pending flush was promised for this log
+            return False  # requests wait for a flush of this log
         for _ in range(LAST_PIECES):
             if not self._copy_piece(original, copy):
                 break

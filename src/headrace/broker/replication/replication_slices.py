@@ -1,4 +1,4 @@
-"""How much of a partition's records is sent or appended at once between brokers. Pure.
+"""The amount of a partition's records that brokers send or append at once. Pure.
 
 Other requests are served between iterations of the loop, so a slice is short: about a megabyte, or
 a hundred batches. A batch of one small record takes as long as many kilobytes of a large one.

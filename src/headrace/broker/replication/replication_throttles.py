@@ -20,7 +20,7 @@ FOLLOWER: Final = "follower.replication.throttled"
 
 
 class ThrottleHost(Protocol):
-    """What throttles need from their broker."""
+    """The part of the broker that throttles use."""
 
     clock: Clock
     node_id: int
@@ -43,10 +43,8 @@ class Throttle:
         self._topics: dict[str, ThrottledReplicas] = {}
 
     def wait_s(self, topic: str, index: int, held_id: int, copy_id: int) -> float:
-        """How long `copy_id` gets none of the partition; `held_id` is the replica on this side.
-
-        0 if it is not throttled.
-        """
+        """The time until `copy_id` may get records; 0 if it is not throttled. `held_id` is the
+        replica on this broker's side."""
         self._refresh()
         if not self._rate.is_limited or not self._holds(topic, index, held_id, copy_id):
             return 0.0
@@ -88,14 +86,14 @@ class ReplicationThrottles:
         self._fetching = Throttle(host, FOLLOWER)
 
     def holds_back(self, leader: Leader, replica_id: int) -> bool:
-        """Whether a follower currently gets nothing from this leader."""
+        """Whether the throttle currently blocks a follower of this leader."""
         return self._sending.wait_s(leader.topic, leader.index, self._node_id, replica_id) > 0
 
     def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None:
         self._sending.spend(leader.topic, leader.index, self._node_id, replica_id, size_bytes)
 
     def fetch_wait_s(self, follower: Follower) -> float:
-        """How long this broker fetches nothing of the partition."""
+        """The time until this broker may fetch from the partition."""
         me = self._node_id
         return self._fetching.wait_s(follower.topic, follower.index, me, me)
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from headrace.clock import Clock
 
-# More than a running clock is ever corrected by; less than any retention that matters.
+# Larger than any correction of a running clock; smaller than common retention times.
 MAX_CLOCK_GAIN_MS: Final = 60_000
 
 log = logging.getLogger(__name__)
 
 
 class ClockJumps:
-    """Compares the wall clock with the monotonic clock between runs of `what`."""
+    """Compares the wall clock with the monotonic clock between runs of the task `what`."""
 
     __slots__ = ("_clock", "_last", "_what")
 

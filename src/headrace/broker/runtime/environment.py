@@ -1,4 +1,4 @@
-"""What a broker takes from outside: time, randomness, files, threads, processes, stores, its name.
+"""The surroundings of a broker: time, randomness, files, threads, processes, stores, host name.
 
 A broker accesses its surroundings only through this and through the running loop. With another
 `Environment` and another loop, the same broker runs in memory, on virtual time.

@@ -13,4 +13,4 @@ def failure(error: BaseException) -> tuple[ErrorCode, str]:
     if isinstance(error, StorageError):
         return error.code, str(error)
     log.error("unexpected error in a request; the client gets UNKNOWN_SERVER_ERROR", exc_info=error)
-    return ErrorCode.UNKNOWN_SERVER_ERROR, "the broker met an unexpected error; see its log"
+    return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the broker; see its log"

@@ -144,7 +144,7 @@ class Timers:
 
 
 class _Deadline:
-    """When a key expires, and its entry in the heap, which is not later than that."""
+    """The time at which a key expires, and its entry in the heap, which is not later."""
 
     __slots__ = ("at", "entry")
 

@@ -22,7 +22,7 @@ READ_BYTES: Final = 64 << 10
 class WorkerProcess:
     """One child process that runs a Headrace module with this interpreter; belongs to the loop.
 
-    There is no wait between its start and the first moment at which `close` can end it.
+    `close` can end the child at any time after its start.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, offload: Offload, module: str) -> None:

@@ -1,8 +1,8 @@
 """Finds the dead letters that a share partition wrote last, so that a crash duplicates none.
 
 A share partition writes one batch of dead letters, archives its records, and only then writes the
-next batch. After a crash only the last batch is in doubt. The search starts at the end of the log,
-where that batch usually is; other groups may have written after it.
+next batch. After a crash it is unknown only of the last batch whether it was written. The search
+starts at the end of the log, where that batch usually is; other groups may have written after it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ FETCH_VERSION: Final = 12
 
 
 class LocalDlqHost(Protocol):
-    """What a local dead-letter partition needs from the broker."""
+    """The part of the broker that a local dead-letter partition uses."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -63,7 +63,7 @@ class LocalDlqHost(Protocol):
 
 
 class DlqHost(LocalDlqHost, Protocol):
-    """What the search for the leader of a dead-letter partition needs from the broker."""
+    """The part of the broker that the search for the leader of a dead-letter partition uses."""
 
     node_id: int
     partitions: PartitionTable

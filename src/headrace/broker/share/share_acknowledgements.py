@@ -129,7 +129,7 @@ def when_all(
     acknowledged: Acknowledged,
     answer: Callable[[ShareRead, dict[SharedPartition, AcknowledgeOutcome]], A],
 ) -> A | asyncio.Future[Struct | None]:
-    """The response, once all of its parts are complete; often that is immediately."""
+    """The response when all of its parts are complete, which is often immediately."""
     waiting: list[asyncio.Future[AcknowledgeOutcome] | asyncio.Future[ShareRead]] = [
         outcome for outcome in acknowledged.values() if isinstance(outcome, asyncio.Future)
     ]

@@ -1,9 +1,9 @@
 """Writes the dead letters of share groups (KIP-1191).
 
 Guarantees: a record is archived only after its dead letter is committed in the dead-letter topic,
-whichever broker leads that topic. A failed write is retried until it succeeds, and the reason is
-logged. After a crash or a leader change, the new leader checks whether the dead letters of pending
-records exist already, so each is written once. If the group's dead-letter topic is removed from its
+on this broker or another. A failed write is retried until it succeeds, and the reason is logged.
+After a crash or a leader change, the new leader checks whether the dead letters of pending records
+exist already, so each is written once. If the group's dead-letter topic is removed from its
 configuration, pending records are archived without a dead letter.
 """
 
@@ -54,7 +54,7 @@ LONGEST_PAUSE_S: Final = 30.0
 
 
 class DeadLetterHost(DlqHost, Protocol):
-    """What the dead-letter writer needs from the broker."""
+    """The part of the broker that the dead-letter writer uses."""
 
     metadata: Metadata
 
@@ -63,7 +63,7 @@ class DeadLetterHost(DlqHost, Protocol):
 
 
 class DeadLetterQueueHost(DeadLetterHost, Protocol):
-    """What a queue needs from the broker."""
+    """The part of the broker that a queue uses."""
 
     timers: Timers
 
@@ -273,5 +273,8 @@ def _records(batch: memoryview, letter: RejectedRecord) -> dict[int, Original]:
             if letter.first <= record.offset <= letter.last
         }
     except RecordError as error:
-        log.warning("a record was not copied to its dead letter", extra={"error": str(error)})
+        log.warning(
+            "cannot read a rejected record; its dead letter has no copy of it",
+            extra={"error": str(error)},
+        )
         return {}

@@ -109,7 +109,7 @@ def _find_readable(
 
 
 def _read_logs(readable: list[_ReadablePartition], want: ShareFetchLimits, read: ShareRead) -> int:
-    """Reads an equal share of `max_bytes` from each log, so that none starves the others."""
+    """Reads an equal share of `max_bytes` from each log, so that every partition is served."""
     total = 0
     for part in readable:
         try:

@@ -21,7 +21,7 @@ from headrace.share.share_session import SessionKey, SharedPartition, ShareSessi
 
 
 class SharePartitionManagerHost(SharePartitionHost, Protocol):
-    """What share groups need from the broker."""
+    """The part of the broker that share groups use."""
 
     stopping: bool
 

@@ -65,7 +65,7 @@ class ShareGroupConfigs(Protocol):
 
 
 class SharePartitionHost(ShareStateHost, DeadLetterQueueHost, Protocol):
-    """What share partitions need from the broker."""
+    """The part of the broker that share partitions use."""
 
     @property
     def coordinators(self) -> ShareGroupConfigs: ...
@@ -93,7 +93,7 @@ class SharePartitionRunner:
         self.leader = leader
         self.window: SharePartition | None = None
         self.failure: AcknowledgeOutcome | None = None
-        """Why there is no window, and never will be."""
+        """The reason why the share partition did not load; permanent."""
         self._host = host
         self._states = ShareStatePersister(host)
         self._gone = gone

@@ -77,7 +77,7 @@ class ShareStateCoordinator(Protocol):
 
 
 class ShareStateHost(Protocol):
-    """What the persister needs from the broker."""
+    """The part of the broker that the persister uses."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -246,7 +246,9 @@ def _only_partition(results: Sequence[_TopicResult[P]]) -> P:
     """The result of the only partition in the response; raises its error."""
     partitions = [one for topic in results for one in topic.partitions]
     if not partitions:
-        raise CoordinatorError(ErrorCode.UNKNOWN_SERVER_ERROR, "an answer without the partition")
+        raise CoordinatorError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain the partition"
+        )
     if partitions[0].error_code:
         raise CoordinatorError(
             code_of_number(partitions[0].error_code), partitions[0].error_message or ""

@@ -1,4 +1,4 @@
-"""Markers for another broker to write: one request at a time, with all markers that wait."""
+"""Sends markers to another broker: one request at a time, with all waiting markers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Entry(NamedTuple):
 
 
 class MarkerChannelHost(Protocol):
-    """What a channel needs of its broker."""
+    """The part of the broker that a channel uses."""
 
     loop: asyncio.AbstractEventLoop
     stopping: bool

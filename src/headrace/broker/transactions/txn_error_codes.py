@@ -1,7 +1,7 @@
 """Error codes of the transaction coordinator, translated for the version of a request.
 
-Clients take PRODUCER_FENCED as fatal. Requests of old versions, and producers that have sent the
-coordinator no request themselves, get INVALID_PRODUCER_EPOCH in its place.
+PRODUCER_FENCED is fatal for clients. Requests of old versions, and producers that have sent the
+coordinator no request themselves, get INVALID_PRODUCER_EPOCH instead.
 """
 
 from typing import Final

@@ -57,7 +57,7 @@ class GroupCoordinator(Protocol):
 
 
 class AppendMarkerHost(Protocol):
-    """What one marker needs of the broker that appends it."""
+    """The part of the broker that the append of a marker uses."""
 
     clock: Clock
 
@@ -86,7 +86,7 @@ class RetryTimers(Protocol):
 
 
 class TxnMarkersHost(AppendMarkerHost, MarkerChannelHost, Protocol):
-    """What markers need of their broker."""
+    """The part of the broker that markers use."""
 
     node_id: int
     flusher: Flusher
@@ -215,7 +215,7 @@ class TxnMarkers:
         except StorageError as error:
             self.answered(job, partition, error.code)
             return
-        # A marker that a crash may undo does not count as written.
+        # A marker counts as written only when it is committed: a crash could remove it before.
         end = leader.log.log_end_offset
         done = when_committed(host.loop, host.flusher, leader, end)
         if done.done():
@@ -265,8 +265,8 @@ class TxnMarkers:
             # again.
             del self._jobs[job.index, job.wanted.transactional_id]
         elif not self._host.stopping:
-            # Too few in-sync replicas or a full disk: the shard is here and would never ask again.
-            # A loading shard asks, but may be notified twice.
+            # Too few in-sync replicas or a full disk: the shard is loaded and would not request it
+            # again. A loading shard requests it again, and may be notified twice.
             self._host.timers.call_later(RETRY_S, lambda: self._complete(job))
 
     def superseded(self, job: MarkerJob) -> bool:

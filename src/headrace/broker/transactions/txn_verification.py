@@ -7,11 +7,12 @@ producer of version 2 the coordinator adds it now. For later writes the partitio
 the transaction is open in that epoch.
 
 Nothing may come between a verification and the append that it allows. A request that had to wait
-verifies again; if the coordinator is on another broker, it checks whether a marker has come
-meanwhile.
+verifies again; if the coordinator is on another broker, it checks whether a marker has been
+appended meanwhile.
 
-A producer may write as soon as its last transaction is decided, while the markers of that one are
-being written. The broker retries for a moment, as Kafka does, before it returns the error.
+A producer may write as soon as its last transaction is decided, while the markers of that
+transaction are being written. The broker retries for a short time, as Kafka does, before it returns
+the error.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _STILL_ENDING: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 class TransactionCoordinator(Protocol):
-    """Keeps the transactions: which producer has one open, and in which partitions."""
+    """The transaction coordinator: it knows each producer's open transaction and its partitions."""
 
     def remote_leader_of(self, key: str) -> int | None: ...
 
@@ -72,7 +73,7 @@ class GroupPartitions(Protocol):
 
 
 class TxnVerificationHost(Protocol):
-    """What verification needs of its broker."""
+    """The part of the broker that verification uses."""
 
     loop: asyncio.AbstractEventLoop
     limits: BrokerLimits
@@ -102,7 +103,7 @@ class Write(NamedTuple):
 
 
 def transactional_write(leader: SoleLeader, records: memoryview) -> Write | None:
-    """None if the batch is not transactional."""
+    """The batch's transaction and partition; None if the batch is not transactional."""
     if len(records) < HEADER_SIZE:
         return None
     attributes, producer_id, epoch, sequence = _GLANCE.unpack_from(records)

@@ -1,1 +1,1 @@
-"""Every setting there is: one table that feeds validation, DescribeConfigs and the docs."""
+"""All settings: tables from which validation, DescribeConfigs and the documentation are made."""

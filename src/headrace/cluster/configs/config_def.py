@@ -28,7 +28,8 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """How a broker setting may change: only at start, on one broker, or on all at once."""
+    """The ways in which a broker setting may change: only at start, on one broker, or on all at
+    once."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

@@ -1,4 +1,4 @@
-"""A ZooKeeper client on kazoo, whose threads and sockets stay behind `kazoo_threads`.
+"""A ZooKeeper client on kazoo, whose threads and sockets are in `kazoo_threads`.
 
 kazoo runs a thread for the connection and hands responses straight to the event loop. This module
 corrects some of kazoo's behaviour: kazoo reports a wrong SASL password as success, waits up to a
@@ -305,7 +305,7 @@ class KazooZooKeeper:
                 if reason is not None:
                     raise OpFailed(index, reason, ops[index].path)
                 raise self._translated(error, ops[index].path)
-        raise StoreError(f"ZooKeeper at {self.servers} refused a write and gave no reason")
+        raise StoreError(f"ZooKeeper at {self.servers} refused a write and sent no reason")
 
     def _acl(self, path: str) -> list[ACL]:
         if not self._settings.set_acl:

@@ -1,4 +1,4 @@
-"""How a broker authenticates to ZooKeeper: TLS, digest, SASL."""
+"""The authentication of a broker to ZooKeeper: TLS, digest, SASL."""
 
 import ssl
 

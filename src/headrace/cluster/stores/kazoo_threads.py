@@ -1,4 +1,4 @@
-"""kazoo's threads and sockets. Everything they deliver is handed to the event loop."""
+"""kazoo's threads and sockets. All their results and events are passed to the event loop."""
 
 import asyncio
 import socket

@@ -170,7 +170,7 @@ class SqliteStore:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translates SQLite's errors into store errors with the file and what to do."""
+        """Translates SQLite's errors into store errors with the file and a remedy."""
         try:
             yield
         except sqlite3.OperationalError as error:

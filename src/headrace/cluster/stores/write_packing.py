@@ -18,7 +18,7 @@ WRITE_OPS: Final = 1_000
 """A write is closed at this number of operations: a `multi` blocks ZooKeeper's other requests."""
 
 MAX_STEP_BYTES: Final = 1_000_000
-"""A larger step cannot be written at all."""
+"""A larger step cannot be written."""
 
 _OP_OVERHEAD_BYTES: Final = 100  # headers and the ACL of a new znode
 

@@ -1,4 +1,4 @@
-"""Builds an image from znodes: which znodes to read, and what they mean together. Pure.
+"""Builds an image from znodes: selects the znodes to read and decodes them. Pure.
 
 `read_metadata()` is a generator: it yields the next znodes to read and is sent their contents, so
 that the same code reads a real ensemble and a test's table.
@@ -35,7 +35,7 @@ class ZnodeRead(NamedTuple):
 
 
 class ZnodeReadResult(NamedTuple):
-    """The result of an `ZnodeRead`, in its order; None for a znode that does not exist."""
+    """The result of a `ZnodeRead`, in its order; None for a znode that does not exist."""
 
     znodes: Sequence[Znode | None] = ()
     children: Sequence[Sequence[str] | None] = ()

@@ -2,7 +2,7 @@
 
 All calls and callbacks run on the event loop. Paths are absolute, below the chroot. A call that
 fails with `ConnectionSuspended` may have been executed or may still be: only a compare-and-set on a
-version can tell. `StoreError` covers everything that an operator must resolve.
+version shows the outcome. `StoreError` means that an operator must act.
 """
 
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ Op = Create | SetData | Delete | CheckVersion
 
 
 class Reason(Enum):
-    """Why an operation failed."""
+    """The reason why an operation failed."""
 
     EXISTS = "exists"
     MISSING = "missing"

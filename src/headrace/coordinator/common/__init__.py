@@ -1,1 +1,1 @@
-"""What all coordinators share: results, shards, record formats, keys."""
+"""The common part of all coordinators: results, shards, record formats, keys."""

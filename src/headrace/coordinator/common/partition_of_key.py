@@ -16,7 +16,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """As Kafka's `Utils.abs(key.hashCode()) % partitions`, so that every tool computes the same."""
+    """The partition, by Kafka's formula `Utils.abs(key.hashCode()) % partitions`."""
     value = java_hash(key)
     positive = 0 if value == -_INT32_MAX - 1 else abs(value)
     return positive % partitions

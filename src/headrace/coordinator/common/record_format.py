@@ -44,7 +44,7 @@ class RecordFormat:
 
     def __init__(self, types: Iterable[RecordType]) -> None:
         self._by_number: Mapping[int, RecordType] = {kind.number: kind for kind in types}
-        # By the class of the key: the prefix of the key, the prefix of the value, and its version.
+        # For each class of keys: the prefix of the key, the prefix of the value, and its version.
         self._written: Mapping[type[Struct], tuple[bytes, bytes, int]] = {
             kind.key: (
                 _INT16.pack(kind.number),

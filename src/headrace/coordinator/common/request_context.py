@@ -1,4 +1,4 @@
-"""What a shard may know about the sender of a request."""
+"""The sender of a request, as a shard sees it."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a shard decides in one step.
+"""The result of one request or timer in a shard.
 
 A `CoordinatorResult` is all or nothing. The runner appends `changes` as one batch, replays them
 into the shard and sets the timers. When the batch is committed, it sends the responses and starts
@@ -19,7 +19,7 @@ _MISSING: Final = object()
 
 
 class Deferred(Generic[R]):
-    """A response that a later step gives, e.g. to a member that waits for the others to join.
+    """A response that a later result provides, e.g. to a member that waits for the others to join.
 
     A shard returns it as the answer of a `CoordinatorResult` and lists it in `completions` of a
     later result. The runner sets `abandoned` when the client has gone.
@@ -37,14 +37,14 @@ class Deferred(Generic[R]):
         return self._outcome is not _MISSING
 
     def complete(self, outcome: R | CoordinatorError) -> None:
-        """For the runner, and for `unload`; only the first outcome counts."""
+        """Called by the runner and by `unload`; only the first outcome counts."""
         if self._outcome is _MISSING:
             self._outcome = outcome
             if self._listener is not None:
                 self._listener(outcome)
 
     def listen(self, listener: Callable[[R | CoordinatorError], None]) -> None:
-        """For the runner: calls `listener` once, immediately if the outcome is there."""
+        """Called by the runner. Calls `listener` once, immediately if the outcome exists."""
         if self._outcome is not _MISSING:
             listener(cast("R | CoordinatorError", self._outcome))
         else:
@@ -91,11 +91,11 @@ class PreparedRecords(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """The records in the encoding of `records.plain_batch`."""
+        """The records as `plain_record` encodes them, one after the other."""
         ...
 
     def replay(self, first_offset: int) -> None:
-        """The records were appended: has the same effect as the replay of each."""
+        """Applies the appended records; the effect equals the replay of each of them."""
         ...
 
 

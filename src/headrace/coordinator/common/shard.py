@@ -1,4 +1,4 @@
-"""What every shard offers its runner besides its own requests."""
+"""The interface of every shard for its runner, besides the shard's own requests."""
 
 from collections.abc import Container, Hashable
 from typing import Protocol
@@ -20,18 +20,16 @@ class Shard(Protocol):
         ...
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """Ends a transaction: a marker in the log decides about the records that `producer` wrote
-        before."""
+        """A marker in the log commits or aborts the records that `producer` wrote before it."""
         ...
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """All records are replayed: sets the timers and starts the effects that follow from
-        them."""
+        """Called after all records are replayed; sets the timers and starts the effects."""
         ...
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """The timers that delete things because of their age, by the wall clock."""
+        """The timers that delete state by its age on the wall clock."""
         ...
 
     def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
@@ -39,6 +37,5 @@ class Shard(Protocol):
         ...
 
     def unload(self, error: CoordinatorError) -> None:
-        """The shard moves to another broker or its log failed: completes every open `Deferred` with
-        `error`."""
+        """Completes every open `Deferred` with `error`: the shard moves, or its log has failed."""
         ...

@@ -1,4 +1,4 @@
-"""What every kind of group offers for offsets, lists and deletion."""
+"""The interface of every kind of group for offsets, listing and deletion."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ class GroupType(StrEnum):
 
 CommitCheck = Callable[[str, bytes, int], None]
 """Whether a member may commit for one partition (topic name, topic id or zeros, partition): a
-consumer group lets a member that is an epoch behind commit what it still owns. Raises."""
+consumer group lets a member that is an epoch behind commit for partitions that it still owns.
+Raises `CoordinatorError`."""
 
 
 @dataclass(slots=True)
@@ -53,12 +54,12 @@ class Group(Protocol):
         ...
 
     def state_name(self, now_ms: int) -> str:
-        """As the tools show it: Empty, Stable, PreparingRebalance, Assigning..."""
+        """The name that tools show: Empty, Stable, PreparingRebalance, Assigning..."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
         ...
 
     def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
@@ -71,8 +72,8 @@ class Group(Protocol):
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Checks whether offsets may be read; any client may without a member id and with epoch
-        -1."""
+        """Checks whether offsets may be read; a client without a member id and with epoch -1
+        may."""
         ...
 
     def check_offset_delete(self) -> None:
@@ -98,5 +99,5 @@ class Group(Protocol):
         ...
 
     def timers(self) -> Sequence[CancelTimer]:
-        """The timers to cancel with it."""
+        """The timers to cancel when the group is deleted."""
         ...

@@ -1,6 +1,6 @@
 """The settings of groups: the broker's, and the overrides of single groups.
 
-If a change of the broker's bounds leaves an override outside them, the nearest bound counts, as in
+If a change of the broker's bounds leaves an override outside them, the nearest bound applies, as in
 Kafka.
 """
 

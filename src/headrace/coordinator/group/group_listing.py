@@ -1,4 +1,4 @@
-"""The directory of a shard's groups of every kind: lists, describes and deletes them."""
+"""Lists and deletes a shard's groups of every kind, and describes classic groups."""
 
 from collections.abc import Collection, Mapping
 
@@ -45,7 +45,7 @@ class GroupListing:
         return listed
 
     def describe(self, group_id: str) -> DescribeGroupsDescribedGroup:
-        """Describes a classic group; the other kinds have requests of their own. Raises."""
+        """Describes a classic group; raises `CoordinatorError` for a group of another kind."""
         group = self._groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             problem = "not found" if group is None else "is not a classic group"
@@ -53,7 +53,7 @@ class GroupListing:
         return describe_group(group)
 
     def delete(self, group_id: str) -> CoordinatorResult[None]:
-        """Deletes a group without members, and its offsets. Raises."""
+        """Deletes a group without members, and its offsets. Raises `CoordinatorError`."""
         group = self._groups.get(group_id)
         if group is None:
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

@@ -1,4 +1,4 @@
-"""What a manager offers its shard. Each kind of group has one, and so have offsets."""
+"""The interface of a manager for its shard. Each kind of group has one, and so have offsets."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -21,17 +21,17 @@ class GroupManager(Protocol):
         ...
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """As `Shard.loaded`."""
+        """Like `Shard.loaded`."""
         ...
 
     def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
-        """As `Shard.on_timeout`; `key` still starts with the manager's name."""
+        """Like `Shard.on_timeout`; `key` still starts with the manager's name."""
         ...
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """These topics were created, deleted, recreated or got more partitions."""
+        """Called after these topics were created, deleted, recreated or got more partitions."""
         ...
 
     def unload(self, error: CoordinatorError) -> None:
-        """As `Shard.unload`."""
+        """Like `Shard.unload`."""
         ...

@@ -79,7 +79,7 @@ class GroupShard:
             replay(key, value)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """Only offsets are ever written in transactions."""
+        """Ends the transaction's offset commits; no other records are written in transactions."""
         self.offsets.state.end_transaction(producer, committed=committed)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
@@ -94,7 +94,7 @@ class GroupShard:
         return self._managers[key[0]].on_timeout(key, now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """These topics were created, deleted, recreated or got more partitions."""
+        """Called after these topics were created, deleted, recreated or got more partitions."""
         return _merge(
             manager.metadata_changed(topics, now_ms) for manager in self._managers.values()
         )

@@ -2,9 +2,8 @@
 
 Guarantees: a write of a replaced leader, or for an earlier initialization of the state, is refused
 (FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH); state that was not initialized cannot be read or written;
-the state of a deleted topic is deleted. After a number of updates the state is written whole, and
-so is a state that has not changed for long, so that the log before the oldest snapshot can be
-pruned.
+the state of a deleted topic is deleted. After a number of updates, or if a state has not changed
+for long, a snapshot of it is written, so that the log before the oldest snapshot can be pruned.
 """
 
 from collections.abc import Callable, Collection, Container, Hashable, Sequence
@@ -232,7 +231,7 @@ class ShareStateShard:
                 state = self._states[partition] = StoredState(offset, value)
                 if (
                     known is not None
-                ):  # a state that was initialized again has no leader, but fences the old one
+                ):  # a state that was initialized again has no leader, but fences the old leader
                     state.leader_epoch = max(state.leader_epoch, known.leader_epoch)
             else:
                 self._states.pop(partition, None)
@@ -243,12 +242,12 @@ class ShareStateShard:
                 updated.update(value)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """This shard's records are never written in a transaction."""
+        """Does nothing: this shard's records are never written in a transaction."""
 
     # --- loading and timers ---------------------------------------------------------------------
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Topics may have been deleted while the shard was not loaded."""
+        """Deletes the state of topics that were deleted while the shard was not loaded."""
         return CoordinatorResult(
             None,
             changes=self._orphans(),
@@ -259,7 +258,7 @@ class ShareStateShard:
         )
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Some of these topics may be deleted."""
+        """Deletes the state of deleted topics."""
         return CoordinatorResult(None, changes=self._orphans())
 
     def _orphans(self) -> list[RecordChange]:
@@ -268,7 +267,7 @@ class ShareStateShard:
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """Nothing is deleted because of its age."""
+        """No timers: no state is deleted by its age."""
         return ()
 
     def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
@@ -286,8 +285,7 @@ class ShareStateShard:
         return CoordinatorResult(None, timers=[again], effects=[PruneLog(oldest)])
 
     def _cold(self, before_ms: int, now_ms: int) -> list[RecordChange]:
-        """Snapshots of states that were not written for long. If all are old, a snapshot gains
-        nothing."""
+        """Snapshots of states that were not written for long; none if all states are old."""
         if all(state.create_ms != state.write_ms for state in self._states.values()):
             return []
         return [
@@ -309,7 +307,7 @@ class ShareStateShard:
         ]
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for this shard."""
+        """Does nothing: no request waits for this shard."""
 
 
 def _check_partition(key: SharePartitionKey) -> None:

@@ -1,7 +1,7 @@
 """Batches of delivery states, merged.
 
 Where batches overlap, the one with the higher delivery count wins, and among equals the one in the
-later state, as in Kafka: that one is newer, in whatever order they arrive.
+later state, as in Kafka: this batch is newer, regardless of the order of arrival.
 """
 
 from collections.abc import Iterable

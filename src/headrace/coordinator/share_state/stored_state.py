@@ -14,7 +14,7 @@ from headrace.share.record_state import RecordState, StateBatch
 
 
 class SharePartitionKey(NamedTuple):
-    """A partition as one share group sees it."""
+    """A partition of one share group."""
 
     group_id: str
     topic_id: bytes
@@ -46,7 +46,7 @@ class StoredState:
 
     def __init__(self, offset: int, snapshot: ShareSnapshotValue) -> None:
         self.offset = offset
-        """The offset of the snapshot in the log: this state needs nothing before it."""
+        """The offset of the snapshot in the log: the state needs no earlier record."""
         self.updates = 0
         self.snapshot_epoch = snapshot.snapshot_epoch
         self.state_epoch = snapshot.state_epoch

@@ -3,9 +3,7 @@ Pure.
 
 A shard (`transaction_shard`) holds the transactional ids of one partition of `__transaction_state`.
 `records` has its records, `transaction` the state of one id. `init_producer_id` and `end_txn`
-decide what a request changes, `transaction_directory` answers tools.
-
-A transaction whose end is decided will end, whatever happens. Writing its markers is an effect of
-the result that wrote the decision, and also of loading a shard that finds a decision without an
-end.
+decide what a request changes, `transaction_listing` answers tools. A transaction whose end is
+decided always ends, also after a crash. Writing its markers is an effect of the result that wrote
+the decision, and also of loading a shard that finds a decision without an end.
 """

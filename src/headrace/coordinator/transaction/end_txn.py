@@ -1,4 +1,4 @@
-"""EndTxn: how a transaction may end, in both protocol versions.
+"""EndTxn: commits or aborts a transaction, in both protocol versions.
 
 In version 1 the epoch stays, so a retried EndTxn is recognised by the state alone. In version 2
 (KIP-890) every end bumps the epoch: no request of the ended transaction can be mistaken for one of
@@ -26,7 +26,7 @@ from headrace.protocol.errors import ErrorCode
 def end_v1(
     transaction: Transaction, producer: ProducerIdentity, *, commit: bool, now_ms: int
 ) -> Transaction | None:
-    """The decided transaction, or None if it has already ended in this way."""
+    """The decided transaction, or None if it has already ended with the same outcome."""
     if transaction.producer_id != producer.producer_id:
         raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.epoch != producer.epoch:
@@ -55,11 +55,9 @@ def end_v2(
     commit: bool,
     now_ms: int,
 ) -> Transaction | None:
-    """As `end_v1`.
-
-    While markers are being written the answer is always CONCURRENT_TRANSACTIONS, as in Kafka: the
-    request may end the next transaction, whose producer must not get PRODUCER_FENCED.
-    """
+    """Like `end_v1`. While markers are being written the answer is always CONCURRENT_TRANSACTIONS,
+    as in Kafka: the request may end the next transaction, whose producer must not get
+    PRODUCER_FENCED."""
     if transaction.state.is_prepared:
         raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
     retries_rotation = (
@@ -93,8 +91,8 @@ def end_v2(
 def fenced(
     transaction: Transaction, version: int, new_producer_id: Callable[[], int], now_ms: int
 ) -> Transaction:
-    """The coordinator aborts an open transaction: its producer exceeded the timeout, or another one
-    takes over. The epoch is bumped, so that the producer gets an error."""
+    """The coordinator aborts an open transaction: its producer exceeded the timeout, or another
+    producer claims the id. The epoch is bumped, so that the producer gets an error."""
     if version >= V2:
         return _decided_v2(transaction, new_producer_id, commit=False, now_ms=now_ms)
     return transaction.decided(

@@ -2,8 +2,8 @@
 
 A new producer gets a higher epoch, which fences the producer that had the id before. A producer
 that sends its producer id and epoch continues after an error (KIP-360): it gets the next epoch, or,
-if the response was lost, the epoch that it was already given. It is refused if another producer has
-claimed the id in between.
+if the response was lost, the epoch in that response. It is refused if another producer has claimed
+the id in between.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
 def timeout_of(request: InitProducerIdRequest, config: TransactionConfig) -> int:
-    """The timeout of the producer's transactions; raises the errors that Kafka has for it."""
+    """The timeout of the producer's transactions; raises Kafka's errors for an invalid one."""
     if not request.transactional_id:
         raise CoordinatorError(ErrorCode.INVALID_REQUEST)
     if request.enable2_pc and not config.two_phase_commit:
@@ -80,7 +80,7 @@ def renewed(
     if expected is not None and epoch not in (NO_EPOCH, expected.epoch):
         if expected.epoch != transaction.last_epoch:
             raise CoordinatorError(ErrorCode.PRODUCER_FENCED)
-        # A retry: no other producer was let in, or `last_epoch` would be gone.
+        # A retry: another producer would have cleared `last_epoch`.
         return transaction.renewed(
             transaction.producer_id, epoch, transaction.last_epoch, timeout_ms, now_ms
         )

@@ -1,4 +1,4 @@
-"""What the broker must do for a decided transaction."""
+"""The effect of a decided transaction: the markers that the broker must write."""
 
 from dataclasses import dataclass
 

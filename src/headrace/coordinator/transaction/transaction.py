@@ -16,7 +16,7 @@ NO_PRODUCER_ID: Final = -1
 NO_TIME: Final = -1
 MAX_EPOCH: Final = 32767
 LAST_CLIENT_EPOCH: Final = MAX_EPOCH - 1
-"""No client gets the largest epoch, so that the coordinator can always fence the last one."""
+"""No client gets the largest epoch, so that the coordinator can always fence the last client."""
 
 V1: Final = 0
 """The protocol version of a client that adds partitions itself. Kafka records it as 0."""

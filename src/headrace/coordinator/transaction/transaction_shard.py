@@ -68,8 +68,8 @@ class TransactionShard:
         self._new_producer_id = new_producer_id
         self._version = version
         self._ongoing: dict[str, None] = {}
-        self._noticed_ms: dict[str, int] = {}  # of those that began in the future
-        # Not in the log: what the turn that is being written says of `Transaction.last_epoch`.
+        self._noticed_ms: dict[str, int] = {}  # of transactions that began in the future
+        # Not in the log: the `Transaction.last_epoch` of the result that is being written.
         self._last_epochs: dict[str, int] = {}
 
     @property
@@ -169,7 +169,7 @@ class TransactionShard:
         )
 
     def complete(self, written: WriteMarkers, now_ms: int) -> CoordinatorResult[None]:
-        """Every partition has the marker."""
+        """Called when every partition has its marker: completes the transaction."""
         transaction = self.transactions.get(written.transactional_id)
         if (
             transaction is None
@@ -180,7 +180,7 @@ class TransactionShard:
         return self._write_transactions(None, [transaction.completed(now_ms)])
 
     def find(self, transactional_id: str) -> Transaction:
-        """For tools; raises CoordinatorError."""
+        """The transaction, for tools; raises CoordinatorError."""
         if not transactional_id:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST)
         found = self.transactions.get(transactional_id)
@@ -248,7 +248,7 @@ class TransactionShard:
             self._ongoing[transactional_id] = None
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """This shard's records are never written in a transaction."""
+        """Does nothing: this shard's records are never written in a transaction."""
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
         return CoordinatorResult(
@@ -265,7 +265,7 @@ class TransactionShard:
         )
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for this shard."""
+        """Does nothing: no request waits for this shard."""
 
     # --- time -----------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class TransactionShard:
             one = self.transactions[transactional_id]
             started_ms = one.started_ms
             if started_ms > now_ms:
-                # The clock was ahead: the timeout begins when that is noticed.
+                # An earlier clock was ahead: the timeout starts now.
                 started_ms = self._noticed_ms.setdefault(transactional_id, now_ms)
             if one.timeout_ms == NEVER_MS or started_ms + one.timeout_ms >= now_ms:
                 continue

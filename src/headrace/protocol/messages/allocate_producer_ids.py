@@ -1,6 +1,6 @@
 """AllocateProducerIds (key 67): version 0, flexible. Between brokers.
 
-A broker takes a block of producer ids from the controller.
+A broker requests a block of producer ids from the controller.
 """
 
 from headrace.protocol.struct import Struct

@@ -1,7 +1,7 @@
 """ApiVersions (key 18): versions 0-4, flexible from 3.
 
-Which APIs and versions the broker speaks. v3 adds the client's name and the features; the answer
-to a version that is not known is v0, and its header never has tags.
+The APIs and versions that the broker serves. v3 adds the client's name and the features; the answer
+to an unknown version is v0, and its header never has tags.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,9 +1,8 @@
 """ClusterMetadata (key 10000): version 0, flexible. Headrace's own, between brokers.
 
-A broker asks the controller for what has changed since `version`, and thereby says what it has
-applied. The controller waits up to `max_wait_ms` for something new. The answer is a snapshot where
-the changes since then are not known any more; `cluster/metadata_record_format.py` encodes its
-`records`.
+A broker requests the changes since `version`, which is also the version that it has applied. The
+controller waits up to `max_wait_ms` for a change. The answer is a snapshot if the controller no
+longer has the changes since then; `cluster/metadata_record_format.py` encodes its `records`.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,8 +1,8 @@
-"""What consumers put into the opaque bytes of JoinGroup and SyncGroup: versions 0-3.
+"""The opaque bytes of consumers in JoinGroup and SyncGroup: versions 0-3.
 
 The bytes start with the version as an int16, which is not part of these structures. Read them with
-`read`, not with `decode`: a newer client may append fields of its own. v1 adds the partitions that
-a member owns, v2 its generation, v3 its rack.
+`read`, not with `decode`: a newer client may append further fields. v1 adds the partitions that a
+member owns, v2 its generation, v3 its rack.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (key 50): versions 0, flexible from 0.
 
-Which SCRAM credentials users have; never the secrets.
+Lists users' SCRAM credentials, without the secrets.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,6 +1,6 @@
 """ElectLeaders (key 43): versions 0-2, flexible from 2.
 
-Elects partition leaders. v1 brings the type of election.
+Elects partition leaders. v1 adds the type of election.
 """
 
 from headrace.protocol.struct import Struct, field

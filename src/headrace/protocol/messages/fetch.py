@@ -1,7 +1,7 @@
 """Fetch (key 1): versions 4-18, flexible from 12.
 
-Reads record batches, for consumers and followers. v7 brings sessions, v9 leader epochs, v11
-racks, v12 divergence checks; v13 names topics by id.
+Reads record batches, for consumers and followers. v7 adds sessions, v9 leader epochs, v11 racks,
+v12 divergence checks; v13 names topics by id.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,7 +1,7 @@
 """FindCoordinator (key 10): versions 0-6, flexible from 3.
 
-Which broker coordinates a group, a transactional id or a share partition. v4 asks for many keys
-at once.
+Finds the coordinator of a group, a transactional id or a share partition. v4 asks for many keys at
+once.
 """
 
 from headrace.protocol.struct import Struct, field

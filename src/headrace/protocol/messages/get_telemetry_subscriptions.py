@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (key 71): versions 0, flexible from 0.
 
-Which metrics a client should push (KIP-714).
+The metrics that a client should push (KIP-714).
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,6 +1,6 @@
 """Heartbeat (key 12): versions 0-4, flexible from 4.
 
-Keeps a classic group's member alive. v3 brings static members.
+Keeps a classic group's member alive. v3 adds static members.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,7 +1,7 @@
 """InitProducerId (key 22): versions 0-6, flexible from 2.
 
-Hands out a producer id and epoch. v3 can raise the epoch of an id in use; v6 (two-phase commit)
-is not stable yet and not served.
+Assigns a producer id and epoch. v3 can raise the epoch of an id in use; v6 (two-phase commit) is
+not stable yet and not served.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,7 +1,7 @@
 """JoinGroup (key 11): versions 0-9, flexible from 6.
 
-Enters a classic group; answered when the group has settled. v4 may first hand out a member id, v5
-brings static members.
+Joins a classic group; answered when all members have joined. v4 may first assign a member id, v5
+adds static members.
 """
 
 from headrace.protocol.struct import Struct, field

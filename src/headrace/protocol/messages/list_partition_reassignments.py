@@ -1,6 +1,6 @@
 """ListPartitionReassignments (key 46): versions 0, flexible from 0.
 
-The moves of replicas that are under way.
+The replica moves in progress.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,7 +1,7 @@
 """Metadata (key 3): versions 0-13, flexible from 9.
 
 Brokers, topics and partitions. In v0 an empty topic list means all topics, from v1 null does. v10
-brings topic ids, v13 an error for the whole answer.
+adds topic ids, v13 an error for the whole response.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,7 +1,7 @@
 """OffsetCommit (key 8): versions 2-10, flexible from 8.
 
-Stores a group's positions. v9 serves KIP-848 members (the generation is a member epoch), v10
-names topics by id.
+Commits a group's offsets. v9 serves KIP-848 members (the generation is a member epoch), v10 names
+topics by id.
 """
 
 from headrace.protocol.struct import Struct, field

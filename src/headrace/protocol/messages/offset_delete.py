@@ -1,6 +1,6 @@
 """OffsetDelete (key 47): versions 0, none flexible.
 
-Removes a group's stored positions.
+Deletes a group's committed offsets.
 """
 
 from headrace.protocol.struct import Struct, field

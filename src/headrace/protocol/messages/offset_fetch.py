@@ -1,6 +1,6 @@
 """OffsetFetch (key 9): versions 1-10, flexible from 6.
 
-A group's stored positions. v2 lets null ask for all topics, v7 can require stable offsets, v8
+A group's committed offsets. From v2 on, null requests all topics; v7 can require stable offsets, v8
 asks for many groups at once, v9 carries the member epoch, v10 names topics by id.
 """
 

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (key 23): versions 2-4, flexible from 4.
 
-Where a leader epoch ends in the log: how truncation is found. v3 names the asking replica.
+The end offset of a leader epoch, by which clients detect truncation. v3 adds the replica id.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,6 +1,6 @@
 """ReadShareGroupState (key 84): versions 0, flexible from 0.
 
-Stored state of share partitions; sent by their leaders.
+Reads the stored state of share partitions; sent by their leaders.
 """
 
 from headrace.protocol.struct import Struct, field

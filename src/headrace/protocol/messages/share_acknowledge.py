@@ -1,6 +1,6 @@
 """ShareAcknowledge (key 79): versions 1-2, flexible from 0.
 
-Acknowledges records acquired by a share group's member. v2 adds renewal.
+Acknowledges records acquired by a share group's member. v2 adds lock renewal.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,7 +1,7 @@
 """ShareFetch (key 78): versions 1-2, flexible from 0.
 
-Acquires records for a share group's member, and acknowledges earlier ones. v2 adds the way of
-acquiring and renewal.
+Acquires records for a share group's member, and acknowledges earlier ones. v2 adds the acquire mode
+and lock renewal.
 """
 
 from headrace.protocol.struct import Struct, field

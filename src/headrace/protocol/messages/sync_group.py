@@ -1,6 +1,6 @@
 """SyncGroup (key 14): versions 0-5, flexible from 4.
 
-Brings the leader's assignment to the group and fetches one's own. v3 brings static members, v5
+The leader sends the group's assignment, and each member fetches its own. v3 adds static members, v5
 checks the protocol.
 """
 

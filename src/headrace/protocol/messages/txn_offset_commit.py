@@ -1,6 +1,6 @@
 """TxnOffsetCommit (key 28): versions 0-5, flexible from 3.
 
-Stores a group's positions as part of a transaction. v3 carries the member and its generation.
+Commits a group's offsets as part of a transaction. v3 carries the member and its generation.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -1,6 +1,6 @@
 """UnregisterBroker (key 64): versions 0, flexible from 0.
 
-Forgets a broker that will not come back.
+Removes the registration of a broker that will not return.
 """
 
 from headrace.protocol.struct import Struct

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27): versions 1-2, flexible from 1.
 
-Puts commit or abort markers into partitions; sent by transaction coordinators.
+Writes commit or abort markers to partitions; sent by transaction coordinators.
 """
 
 from headrace.protocol.struct import Struct, field

@@ -121,8 +121,8 @@ def _decode(
     header_values: Bytes,
 ) -> tuple[int, int]:
     """Appends the records with start <= offset < end; returns (status, record index).
-    `append_time` is -1 for CreateTime. The arrays must have room for `count` rows and for the bytes
-    of `data`.
+    `append_time` is -1 for CreateTime. The arrays must be large enough for `count` rows and for the
+    bytes of `data`.
     """
     pos = 0
     total = data.shape[0]

@@ -1,6 +1,6 @@
 """Which records of a batch compaction keeps.
 
-A batch that keeps all its records is copied as it is. A batch that keeps none is removed, or
+A batch that keeps all its records is copied unchanged. A batch that keeps none is removed, or
 becomes an empty batch if its header is still needed: for a producer's last sequence, and for the
 last offset of the cleaned part. Otherwise the batch is built again from the bytes of the kept
 records. Offsets, sequences and the batch's range never change (KIP-98); tombstones and markers get
@@ -62,7 +62,7 @@ class BatchFilter:
         self._delete_horizon_ms = min(now_ms + delete_retention_ms, MAX_TIMESTAMP_MS)
 
     def filter_batch(self, header: BatchHeader, chunk: bytes, at: int) -> FilteredBatch:
-        """What to write for the batch at position `at` of `chunk`."""
+        """The bytes to write for the batch at position `at` of `chunk`."""
         batch = memoryview(chunk)[at : at + header.size]
         if header.is_control:
             return self._filter_marker(header, batch)

@@ -36,7 +36,7 @@ def clean(
 ) -> Iterator[CleanedGroup | CleanedLog]:
     """Cleans a log: yields each group of segments when it is ready, then the end of the job.
 
-    Raises `Uncleanable` if the log cannot be cleaned, and `OSError` as the disk does.
+    Raises `Uncleanable` if the log cannot be cleaned, and `OSError` if a file operation fails.
     """
     try:
         yield from _CleaningPass(fs, job, pace).groups()

@@ -1,4 +1,4 @@
-"""Which part of a log may be cleaned, and whether that is due. Decides only.
+"""Which part of a log may be cleaned, and whether cleaning is due. Changes nothing.
 
 Never cleaned are the active segment, records past the high watermark or the last stable offset,
 records that are not synced (a record may be removed only if its successor is safe), and records
@@ -27,7 +27,7 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     def is_due(self, config: LogConfig) -> bool:
-        """Whether it is time to clean the log."""
+        """Whether the log should be cleaned now."""
         if COMPACT not in config.cleanup_policy or not self.dirty_bytes:
             return False
         return self.overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio

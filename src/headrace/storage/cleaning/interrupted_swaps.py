@@ -1,4 +1,4 @@
-"""Files that a crash leaves of a compaction, ours or Kafka's: deleted, or the swap completed.
+"""Completes a compaction's swap that a crash interrupted, or deletes its unfinished files.
 
 `.cleaned` files are deleted. If all files of a segment are `.swap`, the segments that it was made
 from are deleted and the files get their final names; each step is on disk before the next.

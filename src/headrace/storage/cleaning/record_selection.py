@@ -1,4 +1,4 @@
-"""The cleaner's two scans of a batch's records: one maps the keys, one selects what stays.
+"""The cleaner's two scans of a batch's records: one maps the keys, one selects the records to keep.
 
 Each record is a length, a byte of attributes, the deltas of time and offset, then key and value
 with their lengths; all lengths and deltas are zigzag varints, whose lowest bit is the sign.
@@ -17,7 +17,7 @@ from headrace.storage.cleaning.segment_reader import Uncleanable
 RecordSpan: TypeAlias = tuple[int, int, int]
 """Positions of a record: its start, the byte after its length, its end."""
 
-# Longer keys are kept as a digest, which is longer than any key that is kept as it is.
+# Longer keys are replaced by a digest, which is longer than any key that is kept unchanged.
 MAX_PLAIN_KEY_BYTES = 32
 DIGEST_BYTES = 33
 _MAX_PLAIN_KEY = MAX_PLAIN_KEY_BYTES << 1

@@ -1,6 +1,6 @@
 """Reading the segments that are to be cleaned: every batch is checked, and memory is bounded.
 
-The cleaner's output replaces its input: a damaged batch must not pass here.
+The cleaner's output replaces its input, so a damaged batch must be detected here.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ Pace: TypeAlias = Callable[[int], None]
 
 
 class Uncleanable(Exception):
-    """The log cannot be rewritten without loss: it is left as it is."""
+    """The log cannot be rewritten without loss: it is not changed."""
 
 
 class DamagedSource(Uncleanable):

@@ -1,4 +1,4 @@
-"""Replacing segments by the one that was compacted from them, safely for a crash at any point.
+"""Replaces segments by their compacted segment; a crash at any point loses no record.
 
 The file names are Kafka's: `.cleaned` files are unfinished and may be deleted; once all of them are
 `.swap`, recovery completes the swap. The order is the guarantee, and each step is on disk before

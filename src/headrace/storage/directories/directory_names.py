@@ -32,8 +32,8 @@ def deleted(name: str, unique: str) -> str:
 def future(name: str, unique: str) -> str:
     """The name of a partition's copy in another directory.
 
-    A restart finds the partition by this name, so a long name loses a part of the id instead: a
-    partition has only one copy. For topics of more than 244 bytes the copy is not found again.
+    A restart finds the partition by this name, so a long name shortens the id instead: a partition
+    has only one copy. The copy of a topic whose name has more than 244 bytes is not found again.
     """
     room = MAX_NAME_BYTES - len(f"{name}.{FUTURE_SUFFIX}")
     return _ending(name, f".{unique[: max(1, room)]}{FUTURE_SUFFIX}")

@@ -1,12 +1,10 @@
 """Future logs: copies that grow in another log directory, to replace their originals.
 
 As in Apache Kafka, a copy is in `<topic>-<partition>.<id>-future` and survives a restart. It is a
-prefix of the original, or is truncated to one: by leader epochs, and after a crash by comparing
-the records that the original may have lost. While the original exists, the copy is expendable: it
-is truncated at damage, and the rest is copied again.
-
-A copy without an original may be all that is left of a partition. It becomes a stray log, which is
-restored if the partition needs a log.
+prefix of the original, or is truncated to one: by leader epochs, and after a crash by comparing the
+records that the original may have lost. While the original exists, the copy can be replaced: it is
+truncated at damage, and later records are copied again. A copy without an original may have the
+partition's only records. It becomes a stray log, which is restored if the partition needs a log.
 """
 
 import logging
@@ -78,10 +76,10 @@ class FutureLogs:
         stray_logs: StrayLogs,
         now_ms: int,
     ) -> None:
-        """Opens the copies that earlier runs left, and discards those that are of no use.
+        """Opens the copies of earlier runs, and discards those that cannot be used.
 
         Call this after the originals are known. While a directory is offline, a missing original
-        may be in it: its copy is left alone.
+        may be in it: its copy is kept unchanged.
         """
         is_complete = all(each.is_online for each in self._directories)
         for directory in self._directories:
@@ -98,7 +96,7 @@ class FutureLogs:
                     elif topic_id is None or not is_complete:
                         directory.unknown_directories.append(name)
                         log.warning(
-                            "ignoring a copy without its original",
+                            "ignoring a copy whose original was not found; its files are kept",
                             extra={"path": f"{directory.path}/{name}"},
                         )
                     else:
@@ -151,7 +149,8 @@ class FutureLogs:
     def _make_stray(
         self, directory: LogDirectory, name: str, topic_id: bytes, now_ms: int
     ) -> StrayLog:
-        """Its checkpoints are not used: recovery scans the whole log when it is restored."""
+        """Makes a copy a stray log. Its checkpoints are not used: if it is restored, recovery scans
+        it all."""
         partition = directory_names.original_of(name)
         assert partition is not None
         original = f"{partition.topic}-{partition.partition}"
@@ -198,7 +197,7 @@ class FutureLogs:
     def drop(self, topic: str, partition: int) -> bool:
         """Discards the copy; a later sweep removes its files. Returns whether there was one.
 
-        In a failed directory the copy stays, and grows again when the directory works.
+        In a failed directory the copy stays; copying continues when the directory is online again.
         """
         copy = self.get(topic, partition)
         if copy is None:
@@ -209,7 +208,7 @@ class FutureLogs:
         return True
 
     def _discard_directory(self, directory: LogDirectory, name: str, original: str) -> None:
-        """Renames the directory at once, so that the next start does not take it for a copy."""
+        """Renames the directory at once, so that the next start does not find a copy there."""
         if not directory.is_online:
             return
         try:
@@ -249,7 +248,7 @@ class FutureLogs:
         try:
             self._rename_to_original(directory, copy)
         except StorageError:
-            if not directory.is_online:  # else it was not renamed
+            if not directory.is_online:  # otherwise it was not renamed
                 self._mark_original_current(source, name, number + 1)
             self.drop(original.topic, original.partition)
             raise

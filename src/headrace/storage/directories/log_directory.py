@@ -190,7 +190,7 @@ class LogDirectory:
     def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
         """Writes each log's start offset and recovery point. Safe in any thread.
 
-        Without `high_watermarks` the file of high watermarks stays as it is: only the owner knows
+        Without `high_watermarks` the file of high watermarks is not written: only the owner knows
         them, and too high a value would make uncommitted records look committed after a crash.
         """
         if not self.is_online:
@@ -239,7 +239,7 @@ class LogDirectory:
     ) -> None:
         """Renames the directory `name` of the partition `original` for a later sweep.
 
-        After the rename, no start takes it for a log. Raises `OSError`.
+        After the rename, a start does not load it as a log. Raises `OSError`.
         """
         target = f"{self.path}/{directory_names.deleted(original, unique)}"
         self._fs.rename(f"{self.path}/{name}", target)

@@ -1,8 +1,8 @@
 """All the logs of one broker, over one or more log directories.
 
-Guarantees: a directory is used by one broker at a time; a partition has one log; after a clean stop
-opening costs a listing and a few small reads, whatever the size of the logs; a failed directory
-takes only its own logs offline.
+Guarantees: a directory is used by one broker at a time; a partition has one log; after a clean
+stop, opening needs a listing and a few small reads, regardless of the logs' size; a failed
+directory takes only its own logs offline.
 
 Threads: `sweep` and `checkpoint` may run in any thread, everything else in the owner's.
 """
@@ -45,9 +45,8 @@ class LogManager:
     """Opens, creates, finds and deletes logs.
 
     `new_id` returns 16 random bytes for the ids of clusters, directories and deleted partitions.
-    `metadata_version` is the version that the cluster has stored: directories that have seen a
-    later one are not opened. `on_failure` is called, in any thread, for every directory that goes
-    offline.
+    `metadata_version` is the version that the cluster has stored: directories that know a later one
+    are not opened. `on_failure` is called, in any thread, for every directory that goes offline.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class LogManager:
 
     @property
     def failure(self) -> LogDirFailed | None:
-        """Why no log can be used; None while a directory works."""
+        """The reason why no log can be used; None while a directory works."""
         if any(each.is_online for each in self.directories):
             return None
         failures = "; ".join(str(each.state.failure) for each in self.directories)
@@ -273,7 +272,7 @@ class LogManager:
     # --- stray logs -----------------------------------------------------------------------------
 
     def make_stray(self, topic: str, partition: int) -> StrayLog | None:
-        """Takes the log out of use and keeps its files; None if there is none."""
+        """Makes the partition's log a stray log, whose files are kept; None if there is no log."""
         unknown = self._logs.get((topic, partition))
         if unknown is None:
             return None
@@ -284,7 +283,7 @@ class LogManager:
         return self.stray_logs.make_stray(unknown, directory, self._clock.wall_ms())
 
     def restore_stray(self, stray: StrayLog, config: LogConfig) -> Log:
-        """Makes a stray log its partition's log again, with all records that it held."""
+        """Makes a stray log its partition's log again, with all its records."""
         restored = self.stray_logs.restore(stray, config)
         self._preferred.pop(stray.partition, None)
         self._add_log(stray.directory, restored)
@@ -297,7 +296,7 @@ class LogManager:
         return restored
 
     def expire_strays(self, retention_ms: int) -> int:
-        """Deletes stray logs that are older than that; returns how many."""
+        """Deletes stray logs that are older than the retention time; returns how many."""
         return self.stray_logs.expire(retention_ms, self._clock.wall_ms())
 
     # --- moving between directories --------------------------------------------------------------
@@ -313,9 +312,9 @@ class LogManager:
     def finish_move(self, original: Log) -> Log:
         """Replaces the original by its copy in another directory; returns the copy, open.
 
-        The copy gets the partition's name before the original loses it, and a note on disk says
-        which one is current while both have it: after a crash at any point one log has all records,
-        and the next start knows which.
+        The copy gets the partition's name before the original loses it. While both have the name, a
+        note on disk says which one is current. So after a crash at any point one log has all
+        records, and the next start can find it.
         """
         source = self._directory_of(original)
         directory, moved = self.futures.promote_copy(original, source)

@@ -1,7 +1,7 @@
 """`metadata-version`: the last version of the cluster's metadata that the broker knew.
 
 Metadata is stored elsewhere, and may be restored there from a backup. The logs in this directory
-belong to this version; an older one may not know all of them. If there is no newer backup, the
+belong to this version; an older version may lack some partitions. If there is no newer backup, the
 operator writes the word `any` into the file.
 """
 

@@ -5,8 +5,8 @@ a log. In between, both have the name. Before it is renamed, the copy's director
 disk with a number that is higher than any before: the highest number is current. The note is
 removed after the original.
 
-The file has the form of a checkpoint. Apache Kafka does not read it: it leaves such a case to the
-operator, as this broker does if there is no note.
+The file has the form of a checkpoint. Apache Kafka does not read it: there the operator must
+resolve such a case, as here if there is no note.
 """
 
 import logging
@@ -95,7 +95,8 @@ def remove_superseded(
     logs: Mapping[tuple[str, int], Log],
     new_id: Callable[[], bytes],
 ) -> None:
-    """Finishes moves that a crash interrupted: removes the originals whose copies took over."""
+    """Finishes moves that a crash interrupted: removes the originals that their copies have
+    replaced."""
     for directory, name in superseded:
         owner = next(each for each in logs.values() if each.name == name)
         try:
@@ -139,7 +140,7 @@ def remove_note_after_move(
 def duplicate_partition_error(name: str, first: str, second: str) -> DiskError:
     return DiskError(
         f"{name} is in {first} and in {second}, and no note says which one is current: "
-        "move one of them to another place"
+        "move one of them out of the log directory"
     )
 
 
@@ -147,5 +148,5 @@ def _read_notes(fs: FileSystem, path: str) -> dict[str, int]:
     try:
         return read_offsets(fs, f"{path}/{MOVED_LOGS}")
     except CorruptCheckpoint as error:
-        log.warning("ignoring a damaged list of moves", extra={"reason": str(error)})
+        log.warning("ignoring a damaged list of moved logs", extra={"reason": str(error)})
         return {}

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class OffsetCheckpoints:
-    """What the checkpoint files held when the directory was opened, and how they are written."""
+    """The contents of the checkpoint files when the directory was opened; also writes the files."""
 
     __slots__ = (
         "_fs",
@@ -99,7 +99,7 @@ class OffsetCheckpoints:
     def of_log(
         self, name: str, *, clean: bool, may_have_gaps: bool = True, expendable: bool = False
     ) -> Checkpointed:
-        """What is known of one log before its files are read."""
+        """The checkpointed state of one log, before its files are read."""
         return Checkpointed(
             clean=clean,
             recovery_point=self.recovery_points.get(name, 0),
@@ -112,7 +112,7 @@ class OffsetCheckpoints:
     # --- writing --------------------------------------------------------------------------------
 
     def forget(self, name: str) -> bool:
-        """Drops what is known of a log; returns whether the files still have its name."""
+        """Drops the checkpoints of a log; returns whether the files still have its name."""
         for offsets in (self.recovery_points, self.log_starts, self.high_watermarks):
             offsets.pop(name, None)
         self.manifests.pop(name, None)

@@ -10,7 +10,7 @@ from headrace.storage.errors import StaleMetadata
 def check_metadata_version(
     directories: Sequence[LogDirectory], cluster_id: str | None, stored_version: int
 ) -> bool:
-    """Raises `StaleMetadata` if a directory has seen a later version than the cluster has stored.
+    """Raises `StaleMetadata` if a directory knows a later version than the cluster has stored.
 
     Runs before anything in the directories is changed: the operator may restore the metadata that
     belongs to them. Returns whether an operator has allowed any version for this start.

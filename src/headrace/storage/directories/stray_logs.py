@@ -1,9 +1,10 @@
 """Stray logs: logs of partitions that the cluster's metadata does not place on this broker.
 
 As in Apache Kafka, the directory is renamed to `<topic>-<partition>.<id>-stray` and is not loaded.
-The file `stray.metadata` in it holds the time of the rename and the log's checkpoints. With them
-the log is restored if its topic id becomes known, or deleted after the retention time. Stray
-directories without this file were made by Apache Kafka or by hand: they are left alone.
+The file `stray.metadata` in it holds the time of the rename and the log's checkpoints. They are
+used to restore the log if its topic id becomes known; otherwise the log is deleted after the
+retention time. Stray directories without this file were made by Apache Kafka or by hand: they are
+never changed.
 """
 
 import logging
@@ -32,7 +33,8 @@ FOREVER_MS = -1
 
 
 class StrayMetadata(NamedTuple):
-    """The state of a log when it became stray; with its name, as a directory's may be cut off."""
+    """The state of a log when it became stray; has the full name, which a directory's may
+    shorten."""
 
     name: str
     stray_since_ms: int
@@ -105,7 +107,7 @@ class StrayLogs:
 
     def make_stray(self, unknown: Log, directory: LogDirectory, now_ms: int) -> StrayLog:
         """Closes the log and renames its directory."""
-        with suppress(StorageError):  # a damaged log is kept as it is
+        with suppress(StorageError):  # a damaged log is kept unchanged
             unknown.close(clean=True)
         metadata = StrayMetadata(
             unknown.name,
@@ -154,7 +156,7 @@ class StrayLogs:
         )
 
     def expire(self, retention_ms: int, now_ms: int) -> int:
-        """Renames what is older than `retention_ms` for a later sweep; returns how many."""
+        """Renames stray logs older than `retention_ms` for a later sweep; returns how many."""
         expired = 0
         for stray in self:
             due_ms = stray.due_ms(retention_ms)
@@ -187,7 +189,7 @@ def write_stray_metadata(fs: FileSystem, directory: str, metadata: StrayMetadata
 
 
 def read_stray_metadata(fs: FileSystem, directory: str) -> StrayMetadata | None:
-    """None if the file is missing or unreadable."""
+    """The contents of the file; None if it is missing or unreadable."""
     try:
         text = read_file(fs, f"{directory}/{STRAY_METADATA}").decode()
         fields = dict(line.split(": ", 1) for line in text.splitlines())

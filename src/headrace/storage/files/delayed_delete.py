@@ -37,7 +37,7 @@ class DelayedDelete:
         self._waiting.append((self._monotonic() + delay_ms / 1000, path, True))
 
     def sweep(self) -> int:
-        """Deletes what is due; returns how many paths. A failure is logged, not raised.
+        """Deletes the paths that are due; returns how many. A failure is logged, not raised.
 
         The renames are synced first: after a crash, recovery must find either the file or its new
         name.

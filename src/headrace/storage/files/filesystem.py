@@ -186,8 +186,8 @@ def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
 def write_in_pieces(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
     """Writes every byte in pieces, and yields the processor to other processes between them.
 
-    A write of a megabyte can take milliseconds, for which a process that wakes up would wait. For
-    data that no client waits for: each piece may be delayed while other processes run.
+    A write of a megabyte can take milliseconds, and a process that wakes up meanwhile would wait.
+    For data that no client waits for: each piece may be delayed while other processes run.
     """
     view = memoryview(data)
     written = 0

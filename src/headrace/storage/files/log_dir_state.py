@@ -1,4 +1,4 @@
-"""One log directory: it works or fails as a whole.
+"""The state of one log directory, which works or fails as a whole.
 
 A write or sync that fails takes the directory offline: its content is unknown from then on, so no
 log in it is read or written until a restart. A full disk is different: it refuses new bytes and
@@ -21,12 +21,12 @@ _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, e
 
 
 class LogDirState:
-    """A directory of partitions, and what its logs share.
+    """A directory of partitions, and the state that its logs share.
 
-    `save_recovery_points` writes this directory's recovery points at once: a log calls it before
-    it removes records below its recovery point, so that recovery does not take their absence for
-    damage. `on_failure` is called in the thread that takes the directory offline. `damaged` names
-    the damaged logs, `full` the logs whose last append a full disk refused.
+    `save_recovery_points` writes this directory's recovery points at once: a log calls it before it
+    removes records below its recovery point, so that recovery does not report them as lost.
+    `on_failure` is called in the thread that takes the directory offline. `damaged` names the
+    damaged logs, `full` the logs whose last append a full disk refused.
     """
 
     __slots__ = (

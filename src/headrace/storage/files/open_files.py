@@ -4,9 +4,9 @@ Ten thousand partitions have tens of thousands of files. A process has fewer des
 some for connections. `OpenFiles` keeps recently used files open and closes the others; an
 `OpenFile` is opened again when it is used.
 
-Threads: `acquire` and `release_all` belong to the owner's thread. Only that thread closes files to
-make room, so a descriptor that it has just acquired stays valid while it is used. Other threads use
-`pinned`, which keeps the file open meanwhile.
+Threads: `acquire` and `OpenFiles` belong to the owner's thread. Only that thread closes files that
+exceed the limit, so a descriptor that it has just acquired stays valid while it is used. Other
+threads use `pinned`, which keeps the file open meanwhile.
 """
 
 import resource
@@ -17,13 +17,13 @@ from contextlib import contextmanager
 
 from headrace.storage.files.filesystem import FileSystem
 
-# Half of the process's descriptors are for log files, the rest for connections and everything else.
+# Half of the process's descriptors are for log files, half for connections and other files.
 FILE_SHARE = 0.5
 MIN_OPEN_FILES = 16
 # Above this, keeping more files open saves no measurable time.
 MAX_OPEN_FILES = 16_384
-# How many files are examined to find one to close: enough to skip the busy ones, and few enough
-# that opening stays cheap when all are busy.
+# The number of files that are examined to find one to close: enough to skip the busy ones, and few
+# enough that opening stays cheap when all are busy.
 MAX_EXAMINED = 32
 
 

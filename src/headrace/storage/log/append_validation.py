@@ -100,7 +100,7 @@ class AppendRules:
         self.max_batch_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
         self.index_interval_bytes = config.index_interval_bytes
-        # The time index has the larger entries, and a roll adds one more.
+        # Time index entries are larger than offset index entries, and a roll adds one more.
         self.max_index_entries = max(1, config.segment_index_bytes // TIME_ENTRY_BYTES - 1)
         self.flush_messages = config.flush_messages
         self.log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
@@ -123,7 +123,7 @@ class AppendRules:
 def plain_batch(buf: WritableBuffer, rules: AppendRules, now_ms: int) -> BatchHeader | None:
     """The header, if this is one client batch that passes every check of `validate` unchanged.
 
-    None says only that `validate` must decide: it finds the error, or reads the records.
+    None means that `validate` must decide: it finds the error, or reads the records.
     """
     size = len(buf)
     if not HEADER_SIZE <= size <= rules.max_plain_bytes:

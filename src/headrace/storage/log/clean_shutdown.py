@@ -1,4 +1,4 @@
-"""Closing a log: what a clean stop writes, so that the next start need not scan the files."""
+"""Closing a log: a clean stop completes its files, so that the next start need not scan them."""
 
 from headrace.storage.errors import LogClosed
 from headrace.storage.files.filesystem import TEMPORARY_SUFFIX, write_file
@@ -41,7 +41,7 @@ def write_epochs(local: LocalLog) -> None:
 
 
 def manifest_line(local: LocalLog) -> str | None:
-    """The log's line in the list of segments; None if nothing is known of its files."""
+    """The log's line in the list of segments; None if its files are not known."""
     if not local.is_loaded:
         return local.checkpointed.manifest
     return segment_manifest.encode(

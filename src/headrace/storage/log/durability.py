@@ -1,7 +1,7 @@
-"""Up to which offset a log is safe on disk.
+"""The offset up to which a log is synced to disk.
 
-`recovery_point` is the promise: every batch below it, its segment's name and, for segments that
-end below it, the indexes are synced. Recovery may truncate the log above it, but not below.
+Every batch below `recovery_point` is synced, with its segment's name and, for segments that end
+below it, the indexes. Recovery may truncate the log above it, but not below.
 
 Threads: `flush` may run in another thread while the owner appends and rolls; it covers everything
 appended before the call. One flush runs at a time. The owner takes `lock` for truncation, which
@@ -28,7 +28,7 @@ from headrace.storage.state.partition_metadata import PARTITION_METADATA
 
 
 class Durability:
-    """What is synced of one log."""
+    """The recovery point of one log, and the files that are not synced yet."""
 
     __slots__ = (
         "_directory",
@@ -50,7 +50,7 @@ class Durability:
         self.recovery_point = recovery_point
 
     def file_created(self) -> None:
-        """A file was created: its name must be synced with the next flush."""
+        """Called after a file was created: the next flush must sync its name."""
         self._new_names = True
 
     def lower_recovery_point(self, offset: int) -> None:
@@ -81,7 +81,7 @@ class Durability:
     def flush(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> None:
         """Syncs everything below `end_offset`; raises `LogDirFailed` if a sync fails.
 
-        If the disk has no room for the leader epochs, it raises `DiskFull`: the log is intact, and
+        If the disk is too full for the leader epochs, it raises `DiskFull`: the log is intact, and
         the next flush tries again.
         """
         with self.lock:

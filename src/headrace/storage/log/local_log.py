@@ -1,11 +1,11 @@
 """The files and the state of one partition's log: opening, rolling, flushing.
 
 The order of file operations is the guarantee here: a crash after any of them leaves a directory
-that recovery opens with everything that was promised. File names are made durable before the
-log's end depends on them.
+from which recovery restores every flushed record. File names are made durable before the log's end
+depends on them.
 
-`Log` is the public face. Appending, reading, time lookup, deletion, truncation, compaction and
-closing are modules of their own that work on a `LocalLog`.
+`Log` is the public interface. Appending, reading, time lookup, deletion, truncation, compaction and
+closing are separate modules that work on a `LocalLog`.
 """
 
 import logging
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class LocalLog:
-    """The segments of one log, and all that is known of the records in them."""
+    """The segments of one log, and its state: leader epochs, producers, recovery point."""
 
     __slots__ = (
         "checkpointed",
@@ -124,7 +124,7 @@ class LocalLog:
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the log cannot be used."""
+        """The reason why the log cannot be used; None if it can."""
         return self.log_failure or self.directory.failure
 
     def check_usable(self) -> None:
@@ -167,8 +167,8 @@ class LocalLog:
             self.durability.file_created()
         self.is_loaded = True
         if self.checkpointed.expendable:
-            # The truncated records are no longer promised. Without this, the next opening after
-            # a crash would take their absence for damage.
+            # Recovery must not expect the truncated records. Without this, the next opening after a
+            # crash would report damage.
             self.directory.save_recovery_points()
 
     # --- damage ---------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ class LocalLog:
         """Closes the active segment and begins a new one at the log's end.
 
         The order matters: a crash after any step leaves a log that recovery opens the same way.
-        `is_doomed` says that the closed segment is about to be deleted: a full disk that has no
-        room for its indexes must not prevent that.
+        `is_doomed` says that the closed segment is about to be deleted: a disk that is too full for
+        its indexes must not prevent that.
         """
         self.ensure_loaded()
         segments, end = self.segments, self.log_end_offset
@@ -269,8 +269,8 @@ class LocalLog:
     def flush_is_due(self, now_ms: int) -> bool:
         """Whether flush.ms has passed, a closed segment is not synced, or a flush is overdue.
 
-        Syncing closed segments keeps recovery short: it scans only what no flush has covered. A
-        flush is overdue if a full disk has refused it.
+        Syncing closed segments keeps recovery short: it scans only batches that no flush has
+        covered. A flush is overdue if a full disk has refused it.
         """
         if self.durability.recovery_point >= self.log_end_offset:
             return False
@@ -281,7 +281,7 @@ class LocalLog:
 
     @property
     def has_overdue_flush(self) -> bool:
-        """Whether the log holds records whose flush was promised (flush.messages) and not done."""
+        """Whether the flush that `flush.messages` requires for the log's records is not done."""
         unflushed = self.log_end_offset - self.durability.recovery_point
         return unflushed >= self.rules.flush_messages
 

@@ -1,8 +1,8 @@
-"""One partition's log: the face of its parts.
+"""One partition's log: the public interface of its parts.
 
-Guarantees: offsets only grow and are never reused; an append is all or nothing; what a flush
-covered survives power loss; the cost of appending and of reading the end does not depend on the
-log's length.
+Guarantees: offsets only grow and are never reused; an append is all or nothing; flushed records
+survive power loss; the cost of appending and of reading the end does not depend on the log's
+length.
 
 | Part | What it does |
 |---|---|
@@ -106,7 +106,7 @@ class Log:
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the log cannot be used."""
+        """The reason why the log cannot be used; None if it can."""
         return self.local.failure
 
     @property
@@ -119,17 +119,17 @@ class Log:
 
     @property
     def has_overdue_flush(self) -> bool:
-        """Whether the log holds records whose flush was promised (flush.messages) and not done."""
+        """Whether the flush that `flush.messages` requires for the log's records is not done."""
         return self.local.has_overdue_flush
 
     @property
     def refusals(self) -> int:
-        """The appends that a full disk has refused since the last one it took."""
+        """The number of appends that failed because the disk was full, since the last success."""
         return self._appender.refusals
 
     @property
     def truncations(self) -> int:
-        """How often records were truncated."""
+        """The number of truncations."""
         return self.local.truncations
 
     # --- files ----------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Log:
         return offset_by_time.offset_for_timestamp(self.local, timestamp)
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp of all; raises as the other lookup."""
+        """The first record that has the largest timestamp of all; raises like the lookup above."""
         return offset_by_time.max_timestamp_offset(self.local)
 
     # --- producers and transactions -------------------------------------------------------------
@@ -331,8 +331,8 @@ class Log:
     ) -> int:
         """Deletes the segments that retention no longer keeps; returns how many.
 
-        Only segments wholly below the high watermark go, and at a follower only those below the
-        log's start. Their files are renamed here and removed by the manager's sweep.
+        Only segments that end below the high watermark are deleted, and on a follower only those
+        below the log's start. Their files are renamed here and removed by the manager's sweep.
         """
         return truncation.delete_old_segments(
             self.local, now_ms, high_watermark, is_follower=is_follower

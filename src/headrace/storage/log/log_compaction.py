@@ -1,4 +1,4 @@
-"""Compaction of one log, as the log's owner sees it: what to clean, and swapping the result in.
+"""Compaction in the thread that owns the log: chooses segments to clean, and swaps the result in.
 
 Everything here runs in the owner's thread, except where `Swap` says otherwise.
 """
@@ -98,7 +98,7 @@ def begin_swap(log: Log, group: CleanedGroup, job: CleaningJob) -> Swap | None:
 
 
 def end_swap(log: Log, swap: Swap) -> None:
-    """The swap is complete: deletion and truncation need not wait for it any more."""
+    """Called when the swap is complete: deletion and truncation no longer wait for it."""
     if log.local.swap is swap:
         log.local.finish_swap()
 

@@ -1,7 +1,7 @@
 """Reading from a log by offset: batches, and the transactions that were aborted among them.
 
-Guarantees: what lies in closed segments, or was written before this start of the broker, is checked
-before it is served. The rest was checked when it was appended.
+Guarantees: batches in closed segments, or written before this start of the broker, are checked
+before they are served. All other batches were checked when they were appended.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ def read_batches(
     min_one_message: bool,
     checks: Checks,
 ) -> ReadResult:
-    """See `Log.read`; `offset` is below `limit`, and that not past the log's end."""
+    """See `Log.read`; `offset` is below `limit`, and `limit` is not past the log's end."""
     segments = local.segments
     items = segments.items
     for slot in range(segments.slot_of(offset), len(items)):

@@ -1,8 +1,8 @@
 """Finding records of a log by their timestamp.
 
-Guarantees: a result is correct. The batches that it depends on, those passed over and the one that
-was found, are checked as reads check them. If damage makes the result uncertain, the lookup raises
-`RecordsDamaged` instead.
+Guarantees: a result is correct. The batches that it depends on, skipped ones and the one that was
+found, are checked in the same way as by a read. If damage makes the result uncertain, the lookup
+raises `RecordsDamaged` instead.
 """
 
 from headrace.storage.errors import LogCorrupt

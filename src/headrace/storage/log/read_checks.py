@@ -1,7 +1,7 @@
-"""Checks of a log's segments for readers that do not find what they expect.
+"""Checks a log's segments for a reader that does not find the expected batch.
 
 Compaction leaves gaps, and a reader may begin inside a batch: so an offset that no batch begins
-with is not damage by itself. The batches before it are checked to tell the two apart.
+with is not always damage. The batches before it are checked to distinguish the two cases.
 """
 
 from headrace.storage.errors import RecordsDamaged

@@ -1,10 +1,10 @@
 """The batches that a full disk refused and that their producers have not sent again. Pure.
 
-A producer sends the next batches before it knows that an earlier one was refused. If the log took
-one of them first, the producer would see a gap in its sequence numbers: it would begin a new epoch
-and send again what it has in flight to other partitions. A producer that the log does not know yet
-would even have its batches stored in the wrong order. So later batches are refused as well, even
-if the disk has room for them, until the first refused batch is back.
+A producer sends the next batches before it knows that an earlier one was refused. If the log
+appended one of them first, the producer would see a gap in its sequence numbers: it would begin a
+new epoch and resend its in-flight batches of other partitions. A producer that the log does not
+know yet would even have its batches stored in the wrong order. So later batches are refused as
+well, even if the disk has room for them, until the producer has sent the first refused batch again.
 """
 
 from headrace.records.batch_header import BatchHeader
@@ -32,7 +32,7 @@ class RefusedBatches:
                 by_producer[header.producer_id] = header.producer_epoch, header.base_sequence
 
     def check(self, header: BatchHeader, log_name: str) -> None:
-        """Raises if an earlier batch of this producer was refused and has not come again."""
+        """Raises if an earlier batch of this producer was refused and has not been sent again."""
         refused = self.by_producer.get(header.producer_id)
         if refused is None or refused[0] != header.producer_epoch:
             return

@@ -20,8 +20,8 @@ def deletable_segments(
     """The oldest segments that can be deleted; also the active one, if all its records can be.
 
     Segments below the log's start are deleted under any policy. Time and size count only with
-    cleanup.policy=delete, and only at the leader: it moves the log's start, and followers copy
-    that. Records at or past the high watermark are never deleted.
+    cleanup.policy=delete, and only at the leader: the leader moves the log's start, and followers
+    copy it. Records at or past the high watermark are never deleted.
     """
     items = segments.items
     by_policy = DELETE in config.cleanup_policy and not is_follower

@@ -70,7 +70,7 @@ def _roll_doomed_segment(local: LocalLog, doomed: list[Segment]) -> list[Segment
     except DiskFull:
         if len(doomed) == 1:
             raise
-        return doomed[:-1]  # which makes room for the next attempt
+        return doomed[:-1]  # this frees disk space for the next attempt
     local.durability.sync_names(local.segments)
     return doomed
 
@@ -109,7 +109,7 @@ def _truncate_files(local: LocalLog, offset: int) -> int:
     slot = segments.slot_of(offset)
     segment = segments.items[slot]
     position, end = _truncation_point(local, segment, offset)
-    if local.durability.recovery_point > end:  # else no removed record was promised
+    if local.durability.recovery_point > end:  # otherwise no removed record was flushed
         local.durability.lower_recovery_point(end)
         local.directory.save_recovery_points()
     segments.remove(segments.items[slot + 1 :])
@@ -176,7 +176,7 @@ def truncate_damaged(local: LocalLog) -> None:
     if local.damaged_ranges:
         try:
             truncate_to(local, local.damaged_ranges.first.first_offset)
-        except LogCorrupt:  # also the records that hold the producers' state are damaged
+        except LogCorrupt:  # the records with the producers' state are damaged, too
             truncate_fully_and_start_at(local, local.log_start_offset)
     else:
         local.checkpointed = local.checkpointed._replace(expendable=True)

@@ -2,9 +2,9 @@
 
 After a clean stop the files get cheap checks only. After any other stop, every segment that reaches
 past the recovery point is scanned: the log is truncated before the first damaged batch above it. A
-damaged batch *below* it was promised to be safe: the log is not truncated but refused
-(`LogCorrupt`), unless its owner knows that other replicas have the records. Missing segments below
-it are found by the list of segments that a clean stop writes, or else by their neighbours.
+damaged batch *below* it was flushed: the log is not truncated but refused (`LogCorrupt`), unless
+its owner knows that other replicas have the records. Missing segments below it are found by the
+list of segments that a clean stop writes, or else by their neighbours.
 
 Indexes, producers' state and leader epochs are rebuilt for the scanned segments. Opening can be
 interrupted at any point and started again.
@@ -53,7 +53,7 @@ _INDEXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 
 class Checkpointed(NamedTuple):
-    """What is known of a log before its files are read."""
+    """The checkpointed state of a log, before its files are read."""
 
     clean: bool
     recovery_point: int
@@ -133,7 +133,7 @@ class _Loader:
         start = max(self._log_start, min(starts, default=0))
         return LoadedLog(segments, self._producers, self._epochs, start, end, self._holes)
 
-    # --- what is there --------------------------------------------------------------------------
+    # --- the files on disk ----------------------------------------------------------------------
 
     def _list_segments(self) -> None:
         names = recover_swaps(self._segments.files, self._path)
@@ -171,7 +171,7 @@ class _Loader:
                 raise LogCorrupt(
                     f"{self._path} has no segment, but offsets from {manifest.start} to "
                     f"{manifest.end - 1} were safe on disk: restore the files, or delete the "
-                    "directory to give them up"
+                    "directory to discard them"
                 )
             return
         sizes = {segment.base_offset: segment.size for segment in items}
@@ -217,7 +217,7 @@ class _Loader:
         self._holes = [each for each in self._holes if each.next_offset > self._log_start]
 
     def _first_to_scan(self) -> int | None:
-        """The slot of the first segment that must be scanned; None if there is none."""
+        """The index of the first segment that must be scanned; None if there is none."""
         items = self._segments.items
         try:
             path = f"{self._path}/{LEADER_EPOCHS}"
@@ -230,7 +230,7 @@ class _Loader:
                 raise CorruptCheckpoint(f"{path} is empty or missing")
             self._epochs.entries = entries
         except CorruptCheckpoint as error:
-            log.warning("rebuilding leader epochs", extra={"reason": str(error)})
+            log.warning("rebuilding leader epochs from the log", extra={"reason": str(error)})
             self._epochs.changed = True
             return 0 if items else None
         if not items:
@@ -241,10 +241,10 @@ class _Loader:
         txns = {each.base_offset: each.txns_crc for each in left}
         for place, segment in enumerate(items[:slot]):
             if segment.file.path in short:
-                continue  # its indexes point past its end, which reads allow for
+                continue  # its indexes point past its end; reads check for that
             known = txns.get(segment.base_offset)
             if not self._has_sane_indexes(segment) or known not in (None, segment.txns.checksum):
-                log.warning("rebuilding indexes", extra={"segment": segment.path})
+                log.warning("rebuilding the indexes of a segment", extra={"segment": segment.path})
                 return place
         return None if slot == len(items) else slot
 
@@ -278,7 +278,7 @@ class _Loader:
                 reason = f"segment begins at {segment.base_offset}, expected {end}"
                 self._truncate(segment, items[place:], end, BadBatch(0, reason))
                 break
-            # No later opening scans a segment below the recovery point: sync what is rebuilt.
+            # No later opening scans a segment below the recovery point: sync the rebuilt files.
             is_repair = place + 1 < len(items) and (
                 items[place + 1].base_offset <= self._recovery_point
             )
@@ -355,10 +355,8 @@ class _Loader:
         )
 
     def _spill_indexes(self, segment: Segment) -> None:
-        """On a full disk the entries stay in memory, and the log can be read.
-
-        An error would make every read scan the log again.
-        """
+        """Writes index entries to disk. On a full disk they stay in memory, and the log can be
+        read: an error would make every read scan the log again."""
         try:
             segment.spill()
         except OSError as error:
@@ -367,12 +365,12 @@ class _Loader:
             self._has_room = False
 
     def _truncate(self, segment: Segment, later: list[Segment], end: int, bad: BadBatch) -> None:
-        """Truncates the log to `end`; raises if later records were promised to be safe."""
+        """Truncates the log to `end`; raises if later records were flushed."""
         if end < self._recovery_point and not self._expendable:
             raise LogCorrupt(
                 f"{segment.file.path} is damaged at {bad}; offsets from {end} to "
                 f"{self._recovery_point - 1} were safe on disk, so the log is offline. "
-                "Restore the file, or delete the partition's directory to give up its records"
+                "Restore the file, or delete the partition's directory to discard its records"
             )
         log.warning(
             "truncated a log before a damaged batch",
@@ -389,7 +387,7 @@ class _Loader:
             raise LogCorrupt(
                 f"{self._path} ends at offset {end}, but everything below "
                 f"{self._recovery_point} was safe on disk: the log is offline. Restore the "
-                "files, or delete the directory to give up the records"
+                "files, or delete the directory to discard the records"
             )
         if end < self._log_start:
             segments.remove(list(segments.items))
@@ -402,6 +400,6 @@ class _Loader:
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(self._log_start)
         if self._names_removed:
-            # A name that reappears after a crash would be taken for a part of the log.
+            # A removed file that reappears after a crash would be loaded as a part of the log.
             self._fs.fsync_dir(self._path)
         return end

@@ -18,7 +18,7 @@ from headrace.storage.state.producers import BatchMetadata, Marker, ProducerStat
 
 log = logging.getLogger(__name__)
 
-# How far before a snapshot the log is read for batches that the snapshot does not hold.
+# The part of the log before a snapshot that is read for batches that the snapshot lacks.
 DUPLICATE_WINDOW_BYTES = 512 << 10
 
 

@@ -1,7 +1,8 @@
-"""Scanning a segment without trust in its bytes.
+"""Scans a segment whose bytes may be damaged.
 
 Every length, offset and checksum is checked before it is used; the first damaged batch ends the
-scan with `BadBatch` and its position. Memory stays bounded, whatever a damaged header claims.
+scan with `BadBatch` and its position. Memory is bounded even if a damaged header has a very large
+length.
 """
 
 from collections.abc import Callable, Iterator

@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 
     first: int
     limit: int
-    following: Callable[[int], int]  # of a position: the offset at which the batch there begins
+    following: Callable[[int], int]  # returns the base offset of the batch at a position
     epoch_span: EpochSpan
 
 
@@ -58,8 +58,8 @@ class Checked(NamedTuple):
 def check_batches(data: bytes, position: int, bounds: Bounds, *, most: int, until: int) -> Checked:
     """Checks the batches that begin in the first `until` bytes of `data`, `most` of them at most.
 
-    `data` was read at `position` and may end inside a batch: that part counts as intact, because
-    readers ignore it.
+    `data` was read at `position` and may end inside a batch: an incomplete batch at the end counts
+    as intact, because readers ignore it.
     """
     unpack, view, end = _FIELDS.unpack_from, memoryview(data), len(data)
     until = min(until, end - HEADER_SIZE + 1)

@@ -22,8 +22,8 @@ _base_offset = attrgetter("base_offset")
 class Segments:
     """Ascending by base offset; the last one, if any, is the active one.
 
-    The list is replaced, never changed in place, so that a flush in another thread keeps the one
-    it began with.
+    The list is replaced, never changed in place, so that a flush in another thread keeps the list
+    that it started with.
     """
 
     __slots__ = ("files", "items", "path", "snapshots")
@@ -94,7 +94,7 @@ class Segments:
         """Replaces adjacent segments by `new`; returns the paths that are to be deleted.
 
         Their producer snapshots are deleted, too: a snapshot may hold an open transaction whose
-        marker was cleaned away, so that nothing would end it.
+        marker the cleaner has removed: the transaction would never end.
         """
         items = self.items
         place = items.index(segments[0])

@@ -1,1 +1,1 @@
-"""What a log knows beside its records: producers, epochs, checkpoints, configuration."""
+"""The state of a log besides its records: producers, epochs, checkpoints, configuration."""

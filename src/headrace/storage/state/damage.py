@@ -1,7 +1,7 @@
 """Damaged or missing records, and where the damage begins in a segment.
 
-If a read finds less than it should, the segment is checked batch by batch from an index entry on:
-records may be missing between two batches, and a wrong length points to a wrong position.
+If a read finds fewer bytes than expected, the segment is checked batch by batch from an index entry
+on: records may be missing between two batches, and a wrong length points to a wrong position.
 """
 
 from bisect import bisect_right
@@ -22,10 +22,8 @@ _LENGTH = Struct(">8xi")
 
 
 class Checks:
-    """How many batches may still be checked for one response.
-
-    `ended_early` says that the read ended before its limit: at this number, or at damage.
-    """
+    """The number of batches that may still be checked for one response. `ended_early` says that the
+    read ended before its limit: at this number, or at damage."""
 
     __slots__ = ("ended_early", "left")
 
@@ -48,7 +46,7 @@ class Damage(NamedTuple):
             f"{self.path} is damaged at byte {self.position} ({self.reason}): offsets from "
             f"{self.first_offset} to {self.next_offset - 1}, or some of them, cannot be read. "
             "Restore the file from another replica or a backup while the broker is stopped, or "
-            f"let consumers go on at offset {self.next_offset}"
+            f"let consumers continue at offset {self.next_offset}"
         )
 
 
@@ -96,7 +94,7 @@ def check_range(
             return CheckedRange(position, next_offset, checked.bad)
         if not checked.whole:
             return CheckedRange(
-                position, next_offset, BadBatch(position, "no whole batch begins there")
+                position, next_offset, BadBatch(position, "no complete batch begins there")
             )
     return CheckedRange(position, next_offset, None)
 

@@ -1,6 +1,7 @@
 """The damaged ranges of one log. Pure.
 
-They are remembered so that each is logged once, and so that the log can be truncated before them.
+The ranges are remembered so that each is logged once, and so that the log can be truncated before
+them.
 """
 
 from collections.abc import Callable
@@ -8,9 +9,7 @@ from typing import Final
 
 from headrace.storage.state.damage import Damage
 
-MAX_DAMAGES: Final = (
-    1000  # of one log; reads of more are refused, too, but these are not remembered
-)
+MAX_DAMAGES: Final = 1000  # ranges of one log; further ranges are refused, too, but not remembered
 
 
 class DamagedRanges:

@@ -33,7 +33,7 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` writes from `start_offset` on; entries that contradict this are removed.
 
-        An epoch that began earlier continues; a later one without records is void then.
+        An epoch that began earlier continues; later entries without records are removed.
         """
         if epoch < 0 or epoch == self.latest:
             return
@@ -81,19 +81,19 @@ class LeaderEpochs:
         return 0
 
     def copy_from(self, other: "LeaderEpochs") -> None:
-        """Takes over the entries of another log, also those of epochs without records."""
+        """Copies the entries of another log, also those of epochs without records."""
         self.entries = list(other.entries)
         self.changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`."""
+        """Removes entries that start at or past `end_offset`, the new end of the log."""
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
         if len(kept) < len(self.entries):
             self.entries = kept
             self.changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now begins at `start_offset`."""
+        """Removes the part of the entries before `start_offset`, the new start of the log."""
         slot = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
         if slot and (slot > 1 or self.entries[0].start_offset < start_offset):
             first = EpochEntry(self.entries[slot - 1].epoch, start_offset)

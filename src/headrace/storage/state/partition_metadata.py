@@ -1,6 +1,7 @@
 """`partition.metadata`: the topic id of a partition's directory.
 
-A recreated topic has the same name and another id: the file keeps the old records out of it.
+A recreated topic has the same name and another id: the id prevents the new topic from using the old
+records.
 """
 
 from headrace.protocol.types import decode_uuid, encode_uuid
@@ -19,13 +20,14 @@ def decode_topic_id(text: str) -> bytes:
 
 
 def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:
-    """Writes the file. The log's first flush syncs it, before any record is promised."""
+    """Writes the file. The log's first flush syncs it, before any record is acknowledged as
+    flushed."""
     text = f"version: {VERSION}\ntopic_id: {encode_uuid(topic_id)}"
     write_file(fs, f"{directory}/{PARTITION_METADATA}", text.encode(), sync=False)
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
-    """None if the file is missing, torn or empty: then no record was ever promised."""
+    """The topic id; None if the file is missing, torn or empty: then no record was ever flushed."""
     try:
         text = read_file(fs, f"{directory}/{PARTITION_METADATA}").decode()
     except (FileNotFoundError, UnicodeDecodeError):

@@ -33,7 +33,7 @@ NO_TIMESTAMP = -1
 class BatchOrigin(Enum):
     """The source of an append; it decides which checks are made."""
 
-    CLIENT = "client"  # everything
+    CLIENT = "client"  # all checks
     REPLICATION = "replication"  # the leader has checked
     COORDINATOR = "coordinator"  # markers and group records: epochs, but no sequences
 
@@ -56,7 +56,7 @@ class BatchMetadata(NamedTuple):
 
     @classmethod
     def from_header(cls, header: BatchHeader) -> "BatchMetadata":
-        """The trace of a batch that has its offsets."""
+        """The metadata of a batch that has its offsets."""
         return cls(
             header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
         )
@@ -135,7 +135,7 @@ class ProducerEntry:
         return None
 
     def continues(self, header: BatchHeader) -> bool:
-        """Whether the batch is simply the next one, as nearly always: no more checks needed."""
+        """Whether the batch is simply the next one, the usual case: it needs no more checks."""
         return (
             header.producer_epoch == self.epoch
             and bool(self.batches)
@@ -151,7 +151,7 @@ class ProducerEntry:
             self.batches = [*older, *self.batches][-BATCHES_REMEMBERED:]
 
     def check(self, header: BatchHeader, origin: BatchOrigin) -> None:
-        """Raises unless the data batch may follow what this producer has written."""
+        """Raises unless the data batch may follow this producer's earlier batches."""
         if origin is BatchOrigin.REPLICATION:
             return
         self._check_epoch(header)

@@ -2,8 +2,8 @@
 
 Kafka's own files do not distinguish a lost segment from one that compaction or retention has
 removed. So a clean stop lists the segments in a file that Kafka ignores. The list's checksum is in
-the clean-shutdown marker, which Kafka and every start replace: only the list of the very last stop
-is used.
+the clean-shutdown marker, which Kafka and every start replace: only the list of the last stop is
+used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -91,7 +91,7 @@ def lost_ranges(manifest: LogManifest, sizes: Mapping[int, int]) -> list[LostRan
     for base_offset, size, _ in manifest.segments[:-1]:
         after = next((each for each in there if each > base_offset), None)
         if after is None:
-            break  # the log ends earlier than it should
+            break  # the log ends earlier than at the clean stop
         now = sizes.get(base_offset)
         if now is None and size:
             lost.append(LostRange(base_offset, after, is_gone=True))

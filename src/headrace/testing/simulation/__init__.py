@@ -1,7 +1,7 @@
 """Whole clusters on virtual time: real brokers on a simulated network, disks and ZooKeeper.
 
 `Simulation` is one run; its seed decides the order of all events. `SimulatedCluster` is a cluster
-in it. `Producer` and `Reader` are clients, and `History` checks what they saw. `run` runs the
+in it. `Producer` and `Reader` are clients, and `History` checks their results. `run` runs the
 complete scenario of a seed: a cluster under load and faults, and the check of its history.
 """
 

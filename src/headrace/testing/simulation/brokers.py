@@ -14,7 +14,7 @@ from headrace.testing.simulation.simulation import Simulation
 PORT: Final = 9092
 
 for _name in MODULES:
-    # Otherwise the first broker of an interpreter would import them, in loop iterations of its own.
+    # Otherwise the first broker of an interpreter would import them, in additional loop iterations.
     import_module(_name)
 
 # These settings depend on the machine by default.

@@ -1,4 +1,4 @@
-"""The state of each replica at its last check, so that a check evaluates only what has changed."""
+"""The state of each replica at its last check, so that a check evaluates only changes."""
 
 from dataclasses import dataclass, field
 
@@ -43,7 +43,8 @@ class CheckedLeader:
     def fetched_in_another_incarnation(self, follower: FollowerProgress) -> bool:
         """Whether an earlier incarnation of the follower had sent the last fetch at that time.
 
-        In the loop iteration since, it may have been counted with more than the current one has.
+        Since then, in one loop iteration, the leader may have counted more records for it than the
+        current incarnation has.
         """
         for progress, _, broker_epoch in self.counts:
             if progress is follower:

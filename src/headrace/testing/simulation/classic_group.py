@@ -1,9 +1,9 @@
 """Members of a classic group (JoinGroup and SyncGroup), whose leader assigns the partitions.
 
-`commits` has the invariants of their commits, with the generation as the epoch: a partition has one
-owner in a generation, and a commit of an earlier generation is refused once the next has begun.
-While a group prepares the next generation, the previous one is still current and its members may
-commit, as consumers do before they revoke their partitions.
+`committed_offsets` has the invariants of their commits, with the generation as the epoch: a
+partition has one owner in a generation, and a commit of an earlier generation is refused once the
+next has begun. While a group prepares the next generation, the previous one is still current and
+its members may commit, as consumers do before they revoke their partitions.
 
 A member does not repeat a commit without a response; it starts again as another member. The commit
 may still arrive, but only in its own generation, before another member continues from there. If it

@@ -1,4 +1,4 @@
-"""The batches that leaders committed, in any epoch: what later leaders and replicas must have."""
+"""The batches that leaders committed in any epoch, which later leaders and replicas must have."""
 
 from bisect import bisect_left
 from collections.abc import Container, Sequence

@@ -1,4 +1,4 @@
-"""Members of a consumer group (KIP-848). `commits` has the invariants of their group."""
+"""Members of a consumer group (KIP-848). `committed_offsets` has the invariants of their group."""
 
 import asyncio
 from random import Random
@@ -64,7 +64,8 @@ class GroupMember:
                 await asyncio.sleep(RETRY_S)
 
     async def _beat(self) -> bool:
-        """Sends a heartbeat and handles the response; False if the group does not know us."""
+        """Sends a heartbeat and handles the response; False if the group does not know the
+        member."""
         joining = self._epoch == JOINING
         answer = await self._heartbeat(
             ConsumerGroupHeartbeatRequest(

@@ -1,4 +1,4 @@
-"""What clients saw, and whether the log is consistent with it.
+"""The observations of clients, and whether the log is consistent with them.
 
 Values are unique, so each record can be identified. Violations are: an acknowledged record that is
 missing, duplicated or at another offset than acknowledged; records of one producer out of order; a
@@ -69,7 +69,8 @@ class History:
         self.acknowledged += len(values)
 
     def consumed(self, place: Place, records: Iterable[tuple[int, bytes]]) -> None:
-        """Records what a consumer read; raises if another value was read at that offset before."""
+        """Records the value that a consumer read; raises if it read another value at that offset
+        before."""
         known = self.of(place).read
         for offset, value in records:
             before = known.setdefault(offset, value)

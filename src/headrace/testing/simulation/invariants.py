@@ -110,7 +110,8 @@ class InvariantChecker:
         before: Role | None,
         _: object,
     ) -> None:
-        """In one loop iteration a leader may commit with a smaller ISR, and learn its successor."""
+        """Handles a role change: a leader may commit with a smaller ISR and be replaced in one
+        iteration."""
         if isinstance(before, SoleLeader) and before.closed and before.is_open:
             self._check_leader(incarnation, node, before)
 
@@ -300,7 +301,7 @@ def _partition_epoch(leader: SoleLeader) -> int:
 
 
 def _is_in_sync(node: Broker, follower: Follower) -> bool:
-    """According to the metadata of the replica's own broker."""
+    """Whether the replica is in sync, according to the metadata of its own broker."""
     image = node.metadata.image
     topic, me = image.topics_by_id.get(follower.topic_id), image.brokers.get(node.node_id)
     partition = topic.partition(follower.index) if topic is not None else None

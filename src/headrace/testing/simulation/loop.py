@@ -1,8 +1,8 @@
 """The event loop of one simulated process.
 
 It keeps asyncio's guarantees: callbacks run in the order of the calls, and those added in one
-iteration run in the next. It decides at random what asyncio leaves open: the duration of an
-iteration, the order of two timers that are due at the same time, what other processes do in
+iteration run in the next. It chooses at random where asyncio makes no promise: the duration of an
+iteration, the order of two timers that are due at the same time, the steps of other processes in
 between. It can be paused, as by SIGSTOP, or end at any point, as by SIGKILL: then no clean-up code
 runs.
 """
@@ -67,7 +67,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     # --- iterations -----------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Schedules an iteration if there is something to run."""
+        """Schedules an iteration if a callback or timer is waiting."""
         if not self.alive or self.paused:
             return
         timers = self._timers

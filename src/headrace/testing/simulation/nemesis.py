@@ -260,7 +260,8 @@ class Nemesis:
         return f"no-zookeeper {broker.id}"
 
     def _cut_from_brokers(self) -> str:
-        """Clients still reach it, and get its old metadata."""
+        """Cuts a broker off from other brokers. Clients still reach it, and get its old
+        metadata."""
         broker = self._any()
         zookeeper = self._random.random() < 0.7
         for other in self._cluster.brokers.values():

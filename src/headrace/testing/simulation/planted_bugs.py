@@ -1,4 +1,4 @@
-"""Bugs that are planted on purpose, because a checker that has never failed proves nothing.
+"""Bugs that are planted on purpose, to show that the checker detects them.
 
 Each bug disables a rule that protects acknowledged records. The bugs are patches of the running
 code for the duration of a simulation.

@@ -1,7 +1,6 @@
 """The scenario of one seed: a cluster, clients that use it, faults, and the final checks.
 
-outcome = run(seed=42, seconds=60)
-outcome.violation  # None, or what went wrong
+outcome = run(seed=42, seconds=60) outcome.violation # None, or the broken guarantee
 """
 
 from collections.abc import Container, Iterator, Mapping

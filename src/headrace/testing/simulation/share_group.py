@@ -120,7 +120,7 @@ class ShareDeliveries:
             self.settled.add(spot)
 
     def asked(self, place: Place, said: Mapping[int, "Verdict"]) -> None:
-        """Records a sent acknowledgement, whatever its response."""
+        """Records a sent acknowledgement, with or without a response."""
         self.settled.update((place, at) for at, each in said.items() if each.kind in _FINAL)
 
     def confirmed(self, place: Place, said: Mapping[int, "Verdict"], now: Moment) -> None:
@@ -227,7 +227,8 @@ class SimulatedShareMember:
         self._sessions = {}
 
     async def _round(self) -> bool:
-        """Sends a heartbeat if it is due, and fetches; False if the group does not know us."""
+        """Sends a heartbeat if it is due, and fetches; False if the group does not know the
+        member."""
         now = self._clock.monotonic()
         if now >= self._beat_at:
             answer = await self._heartbeat(self._epoch)

@@ -74,7 +74,7 @@ class TransactionHistory:
         self.committed = 0
 
     def read(self, place: Place, records: Iterable[tuple[int, bytes]]) -> None:
-        """Records what a reader with read_committed got."""
+        """Records the values that a reader with read_committed got."""
         for offset, name in records:
             state = self.states.get(name)
             if state not in (TransactionState.ASKED, TransactionState.COMMITTED):

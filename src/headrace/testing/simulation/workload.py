@@ -2,7 +2,7 @@
 
 A producer sends one batch after the other and repeats it, with its sequence number, until it is
 acknowledged. If that is impossible, the producer starts again with another producer id. The result
-of a batch without a response is unknown, and the checker treats it so.
+of a batch without a response is unknown, and the checker treats it as unknown.
 """
 
 import asyncio
@@ -138,7 +138,8 @@ class Producer:
         return [Record(n, 1, None, value, ()) for n, value in enumerate(values)]
 
     def _pause_s(self) -> float:
-        """Sometimes long: idle partitions show faults of their own."""
+        """The next pause. It is sometimes long, because some faults show only in idle
+        partitions."""
         if self._random.random() < RESTS and not self.stopping:
             return self._random.random() * LONGEST_REST_S
         return self._random.expovariate(1 / self._mean_pause_s)

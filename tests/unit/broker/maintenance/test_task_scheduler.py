@@ -40,7 +40,7 @@ def test_a_full_disk_and_the_later_free_space_are_each_logged_once(
 
     asyncio.run(run())
     full = "disk full: cannot write the checkpoint, retrying in 0.001 s"
-    again = "disk has space again: can write the checkpoint"
+    again = "disk has space again, so the broker can write the checkpoint"
     assert [record.message for record in caplog.records] == [full, again, full]
     for record in caplog.records:
         assert record.__dict__["dir"] == str(tmp_path)

@@ -171,4 +171,4 @@ def test_a_controller_that_cannot_read_the_registrations_resigns(
             await elected_controller(membership, instead_of=first)
 
     asyncio.run(test())
-    assert failures(caplog) == ["the controller failed"]
+    assert failures(caplog) == ["unexpected error in the controller; its term ends"]

@@ -207,7 +207,7 @@ def test_a_damage_error_names_file_position_and_offsets(caplog: pytest.LogCaptur
         with pytest.raises(RecordsDamaged) as raised:
             log.read(closed, max_bytes=1)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
-    for part in (path(closed), "byte 0", f"offsets from {closed} to", "go on at offset"):
+    for part in (path(closed), "byte 0", f"offsets from {closed} to", "continue at offset"):
         assert part in str(raised.value)
     assert len([each for each in caplog.records if each.message == "log is damaged"]) == 1
 

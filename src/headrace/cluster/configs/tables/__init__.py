@@ -1,1 +1,1 @@
-"""The tables themselves; `configs.table` says how to read one."""
+"""The tables of settings; `settings_table` describes their format."""

@@ -1,8 +1,8 @@
 """A classic group: its members, its generation, and its state in a rebalance (`classic_state.py`).
 
-The log keeps what `group_record.py` writes: the generation, its protocol and leader, the members
+The log has the record of `group_record.py`: the generation, its protocol and leader, the members
 with their subscriptions and assignments. Everything else is soft state: the requests that wait for
-a join or a sync, the member ids that were handed out and not used yet, and a rebalance in progress.
+a join or a sync, the member ids that were assigned and not used yet, and a rebalance in progress.
 After a move of the coordinator the group is Stable (or Empty) in the generation that was last
 written, and its members learn of a rebalance with their next heartbeat, as in Kafka.
 
@@ -57,9 +57,9 @@ class ClassicGroup:
         self.instances: dict[str, str] = {}
         """The member id of each static member, by its instance id."""
         self.pending_joins: set[str] = set()
-        """Ids that were handed out and have not joined yet (KIP-394)."""
+        """Member ids that were assigned and have not joined yet (KIP-394)."""
         self.pending_syncs: set[str] = set()
-        """Members that know of the generation and have not asked for their assignment yet."""
+        """Members of the generation that have not fetched their assignment yet."""
         self.initial_delay: InitialDelay | None = None
         """Set while an Empty group waits for its first members."""
         self.topics: frozenset[str] | None = frozenset()
@@ -107,8 +107,8 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member. Raises if the request is not from one: unknown, or replaced by a newer
-        process with the same instance id."""
+        """The member. Raises if the member id is unknown, or if a newer process with the same
+        instance id has replaced the member."""
         if instance_id is not None:
             current = self.instances.get(instance_id)
             if current is None:
@@ -151,7 +151,7 @@ class ClassicGroup:
         self.pending_syncs.discard(member_id)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
-        """Gives a static member that is back its new id; if it was the leader, it stays so."""
+        """Gives a returning static member its new id; a leader remains the leader."""
         self._remove_from_tables(old)
         self._add_to_tables(new)
         self.pending_syncs.discard(old.member_id)
@@ -202,7 +202,7 @@ class ClassicGroup:
         self.state_since_ms = now_ms
 
     def mark_dead(self) -> None:
-        """The group is no longer in the shard's table."""
+        """Called when the group is no longer in the shard's table."""
         self.transition_to(ClassicState.DEAD, self.state_since_ms)
 
     def elect_leader(self) -> bool:
@@ -275,7 +275,7 @@ class ClassicGroup:
         return member.session
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Every client may read the offsets."""
+        """Does nothing: every client may read the offsets."""
 
     def check_offset_delete(self) -> None:
         if not self.is_empty and not self.is_consumer_group:

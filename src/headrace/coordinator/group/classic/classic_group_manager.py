@@ -65,7 +65,7 @@ class ClassicGroupManager:
     def join(
         self, context: RequestContext, request: JoinGroupRequest, now_ms: int
     ) -> CoordinatorResult[JoinGroupResponse]:
-        """The response carries its error, with the member id that it is about."""
+        """An error is part of the response, because the response also has the member id."""
         group_id = _checked(request.group_id)
         config = self._shard.config(group_id)
         shortest_ms = config.classic_min_session_timeout_ms
@@ -165,10 +165,10 @@ class ClassicGroupManager:
         answers = self._leave_group.leave(group, members, result, now_ms)
         return result.build(LeaveGroupResponse(members=answers))
 
-    # Groups that appear without a request
+    # Groups that are created without a JoinGroup
 
     def simple_group(self, group_id: str) -> ClassicGroup:
-        """A group for committed offsets without members; it has no record of its own."""
+        """A group that has only committed offsets: it has no members and no record."""
         return ClassicGroup(group_id, UNKNOWN_TIME)
 
     def register_new_group(self, group: ClassicGroup) -> None:
@@ -177,7 +177,7 @@ class ClassicGroupManager:
         self._new_groups[group.group_id] = group
 
     def discard_new_group(self, group: ClassicGroup) -> None:
-        """The result that created the group could not be written."""
+        """Called if the result that created the group could not be written."""
         self._new_groups.pop(group.group_id, None)
 
     # Records and timers

@@ -19,10 +19,10 @@ each state means to requests:
 * CompletingRebalance, the sync phase: the generation has begun, and SyncGroup waits for the
   leader's assignment. Commits get REBALANCE_IN_PROGRESS.
 * Stable: the assignment is in the log, and SyncGroup returns it at once.
-* Dead: the object is no longer in the shard's table of groups. Nothing leads out of it.
+* Dead: the object is no longer in the shard's table of groups. This state is final.
 
 A group that is loaded from its record begins Stable, or Empty if the record has no members. That is
-not a transition: a coordinator that moved does not know of the rebalance that was in progress.
+not a transition: a new coordinator does not know of a rebalance that was in progress.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The record of a classic group: everything that survives a move of its coordinator."""
+"""The record of a classic group: the state that survives a move of its coordinator."""
 
 from collections.abc import Mapping
 
@@ -91,7 +91,7 @@ def _load_member(
 
 
 def confirm_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """The record that this coordinator has just written is in the log.
+    """Applies the record that this coordinator has just written to the log.
 
     The group already has everything in it except the assignment, which completes the generation. A
     record without members, or of a static member that returned, changes nothing else.

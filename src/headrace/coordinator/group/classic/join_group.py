@@ -19,8 +19,8 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
 FIRST_VERSION_WITH_GIVEN_ID: Final = 4
-"""From this version on a new member first gets an id and then joins with it (KIP-394). A client
-whose request timed out before it read the response leaves no dead member behind."""
+"""From this version on a new member first gets an id and then joins with it (KIP-394). Otherwise a
+client whose request timed out before it read the response would leave a dead member."""
 
 
 class ClassicJoinGroup:
@@ -102,7 +102,7 @@ class ClassicJoinGroup:
             return join_error(error.code, request.member_id)
         if member.protocols == joining.protocols:
             if group.state is ClassicState.COMPLETING_REBALANCE:
-                # It missed the response to its JoinGroup.
+                # The member missed the response to its JoinGroup.
                 return join_response(group, member)
             if group.state is ClassicState.STABLE and group.leader != member.member_id:
                 # Nothing has changed. A leader that rejoins wants to assign again, e.g. because a

@@ -25,7 +25,7 @@ def protocols_of(listed: Sequence[JoinGroupRequestProtocol]) -> tuple[MemberProt
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClassicMember:
-    """A member and the requests of it that wait."""
+    """A member and its waiting requests."""
 
     group_id: str
     member_id: str
@@ -43,7 +43,7 @@ class ClassicMember:
     syncing: Deferred[SyncGroupResponse] | None = None
     """The SyncGroup that waits for the leader's assignment."""
     is_new: bool = False
-    """It has not seen the end of a join phase, so it does not know its id and cannot heartbeat."""
+    """The member has not completed a join phase: it does not know its id and cannot heartbeat."""
 
     session_timer: Hashable = field(init=False)
     _session: tuple[SetTimer] = field(init=False)
@@ -65,8 +65,8 @@ class ClassicMember:
 
     @property
     def is_alive_by_waiting(self) -> bool:
-        """A member whose request waits need not heartbeat, unless it is new: a client that gave up
-        and came back under another id must not stay in the group."""
+        """A member with a waiting request need not heartbeat, unless it is new: a client that timed
+        out and returned under another id must not stay in the group."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def metadata(self, protocol: str | None) -> bytes:

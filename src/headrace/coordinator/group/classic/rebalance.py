@@ -26,7 +26,7 @@ from headrace.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a JoinGroup of a new member may wait. Such a member does not know its id and cannot
-heartbeat, and a client that gave up may return under a new id repeatedly."""
+heartbeat, and a client that timed out may return under a new id repeatedly."""
 
 
 class Rebalances:
@@ -39,8 +39,8 @@ class Rebalances:
     # The join phase
 
     def prepare_or_complete(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
-        """The members have changed: starts a rebalance, or completes the join phase if it waited
-        only for this change."""
+        """Called when the members have changed. Starts a rebalance, or completes the join phase if
+        it waited only for this change."""
         if group.can_rebalance:
             self.prepare_rebalance(group, result, now_ms)
         else:
@@ -67,8 +67,7 @@ class Rebalances:
     def complete_if_all_joined(
         self, group: ClassicGroup, result: ResultBuilder, now_ms: int
     ) -> None:
-        """Completes the join phase if every member has joined, but does not cut an initial delay
-        short."""
+        """Completes the join phase if every member has joined and no initial delay runs."""
         if (
             group.state is ClassicState.PREPARING_REBALANCE
             and group.initial_delay is None
@@ -146,7 +145,7 @@ class Rebalances:
     # Timers
 
     def on_phase_timeout(self, group: ClassicGroup, result: ResultBuilder, now_ms: int) -> None:
-        """The timer of the phase has expired."""
+        """Called when the timer of the phase has expired."""
         if group.state is ClassicState.PREPARING_REBALANCE:
             delay = group.initial_delay
             if delay is not None:
@@ -164,7 +163,7 @@ class Rebalances:
     def on_session_timeout(
         self, group: ClassicGroup, member_id: str, result: ResultBuilder, now_ms: int
     ) -> None:
-        """The session of a member, or of an id that was handed out and not used, has expired."""
+        """Called when the session of a member, or of an assigned member id, has expired."""
         member = group.members.get(member_id)
         if member is None and member_id not in group.pending_joins:
             return

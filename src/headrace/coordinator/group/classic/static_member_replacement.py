@@ -16,8 +16,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
-"""From this version on, the response tells a returning leader not to assign
-(KIP-814)."""
+"""From this version on, the response can make a returning leader skip the assignment (KIP-814)."""
 
 
 class StaticMemberReplacement:
@@ -27,8 +26,9 @@ class StaticMemberReplacement:
         self._rebalances = rebalances
 
     def replace(self, joining: JoinContext, old: ClassicMember, member_id: str) -> JoinAnswer:
-        """A stable group keeps the assignment of the old process, unless the members would now
-        select another protocol; otherwise the new process rejoins like any member."""
+        """Replaces the member. A stable group keeps the assignment of the old process, unless the
+        members would now select another protocol. In all other cases the new process rejoins like
+        any member."""
         group, result = joining.group, joining.result
         led = group.leader
         new = joining.member(member_id)

@@ -47,7 +47,7 @@ class ClassicSyncGroup:
 
 
 def _wait(member: ClassicMember, result: ResultBuilder) -> Deferred[SyncGroupResponse]:
-    """The member waits for the leader; an earlier SyncGroup of it gets an error."""
+    """Lets the member wait for the leader; an earlier SyncGroup of the member gets an error."""
     deferred: Deferred[SyncGroupResponse] = Deferred()
     earlier, member.syncing = member.syncing, deferred
     result.complete(earlier, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))

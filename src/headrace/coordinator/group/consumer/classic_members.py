@@ -1,9 +1,9 @@
 """Members of a consumer group that still use the classic protocol.
 
-To them the group looks like a classic group that never makes them wait: their generation is their
-epoch, JoinGroup is answered at once, no member is the leader, and SyncGroup returns the assignment
-of the coordinator. When the target changes, their heartbeat gets REBALANCE_IN_PROGRESS. They then
-rejoin with the partitions that they still own, and thereby release the others.
+To these members the group looks like a classic group whose requests never wait: their generation is
+their epoch, JoinGroup is answered at once, no member is the leader, and SyncGroup returns the
+assignment of the coordinator. When the target changes, their heartbeat gets REBALANCE_IN_PROGRESS.
+They then rejoin with the partitions that they still own, and thereby release the others.
 """
 
 from __future__ import annotations

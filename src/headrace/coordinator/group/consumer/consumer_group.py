@@ -216,7 +216,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         return check
 
     def timers_after_commit(self, member_id: str) -> Sequence[SetTimer]:
-        """None: only heartbeats keep a member of a consumer group alive."""
+        """No timers: only heartbeats keep a member of a consumer group alive."""
         return ()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:

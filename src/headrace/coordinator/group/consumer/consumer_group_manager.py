@@ -72,7 +72,7 @@ class ConsumerGroupManager:
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """A member joins, reports or leaves."""
+        """The heartbeat of a member that joins, is in the group, or leaves."""
         config = self._shard.config(request.group_id)
         offered = [name for name in config.consumer_assignors if name in ASSIGNORS]
         check_heartbeat(request, context.version, offered)
@@ -81,7 +81,8 @@ class ConsumerGroupManager:
         return self._heartbeats.heartbeat(context, request, now_ms)
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeDescribedGroup:
-        """Raises GROUP_ID_NOT_FOUND for a group that does not exist or is of another kind."""
+        """Describes a group. Raises GROUP_ID_NOT_FOUND if it does not exist or is of another
+        kind."""
         group = self._group(group_id)
         assignor = preferred_assignor(group.assignors, self._shard.config(group_id))
         return describe(group, assignor, self._shard.image())
@@ -205,7 +206,8 @@ class ConsumerGroupManager:
         return self.remove_members(group, [member], now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Groups that read one of these topics check them with their next heartbeat."""
+        """Called after these topics changed. Groups that read one of them check it with their next
+        heartbeat."""
         image = self._shard.image()
         if any(name in image.topics for name in topics):
             self._patterns.topics_version = image.version
@@ -215,7 +217,7 @@ class ConsumerGroupManager:
         return CoordinatorResult(None)
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for a consumer group."""
+        """Does nothing: no request waits for a consumer group."""
 
     def _groups(self) -> list[ConsumerGroup]:
         return [group for group in self._shard.groups.values() if isinstance(group, ConsumerGroup)]

@@ -1,6 +1,6 @@
 """A consumer group becomes a classic one when only members of the classic protocol are left.
 
-They find a rebalancing group, in the generation that was their epoch.
+These members find a rebalancing group; its generation is their former epoch.
 """
 
 from __future__ import annotations

@@ -30,12 +30,12 @@ class MalformedProtocol(Exception):
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """Raises `MalformedProtocol`."""
+    """Decodes a subscription; raises `MalformedProtocol`."""
     return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Empty bytes are an empty assignment; raises `MalformedProtocol`."""
+    """Decodes an assignment, which is empty for empty bytes; raises `MalformedProtocol`."""
     return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
 
 
@@ -59,7 +59,7 @@ def protocol_version(data: bytes) -> int:
 
 
 def write_assignment(assignment: Assignment, image: MetadataImage, version: int) -> bytes:
-    """For a consumer that sent its subscription in that version."""
+    """Encodes an assignment for a consumer that sent its subscription in that version."""
     topics = [
         ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=partitions)
         for name, _, partitions in with_topic_names(assignment, image)

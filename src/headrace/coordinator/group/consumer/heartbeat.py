@@ -88,7 +88,7 @@ class ConsumerHeartbeats:
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> bool:
         """Whether the heartbeat only keeps the session alive and the member's assignment is
-        current. Nearly all heartbeats are so; the full path would decide the same."""
+        current. This is true of nearly all heartbeats; the full path would have the same result."""
         group = self._shard.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
             return False

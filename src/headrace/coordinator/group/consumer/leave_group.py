@@ -84,5 +84,5 @@ class ConsumerLeaveGroup:
 
 
 def _since_ever(owned: Owned) -> Owned:
-    """The next process of a static member may commit what the last one read, in any epoch."""
+    """With these epochs, the next process of a static member may commit in any epoch."""
     return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in owned.items()}

@@ -22,11 +22,11 @@ class MemberState(IntEnum):
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It must release partitions, and report so, before it gets its next epoch."""
+    """The member must release partitions and report this before it gets its next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """It has the epoch of the target; other members still have some of its partitions."""
+    """The member has the epoch of the target; other members still have some of its partitions."""
     UNKNOWN = 127
-    """A newer release wrote a state that this one does not know."""
+    """A state that a newer release wrote and this release does not know."""
 
 
 class ClassicMembership(NamedTuple):
@@ -60,11 +60,11 @@ class ConsumerMember:
     client_host: str = ""
     topics: frozenset[str] = frozenset()
     pattern: str = ""
-    """The regular expression that it subscribes to, or nothing."""
+    """The regular expression that the member subscribes to; empty if there is none."""
     assignor: str | None = None
     assigned: Owned = field(default_factory=dict)
     revoking: Owned = field(default_factory=dict)
-    """Partitions that it must release; it owns them until it reports that it has."""
+    """Partitions that the member must release; it owns them until it reports their release."""
     classic: ClassicMembership | None = None
 
     def reconciled_to(self, epoch: int) -> bool:

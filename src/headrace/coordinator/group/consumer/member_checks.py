@@ -30,8 +30,8 @@ def not_a_consumer_group(group_id: str, group: Group | None) -> CoordinatorError
 
 
 def random_member_id(random: Random) -> str:
-    """As Kafka's: 128 bits in URL-safe base64. Never starts with a dash, which a command line would
-    take for an option."""
+    """A member id like Kafka's: 128 bits in URL-safe base64. It never starts with a dash, which a
+    command line would parse as an option."""
     while True:
         member_id = encode_uuid(random.randbytes(16))
         if not member_id.startswith("-"):
@@ -49,9 +49,9 @@ def static_joiner(
 ) -> ConsumerMember:
     """A static member joins: a new one, or the next process of a known one.
 
-    The new process takes over everything, under its own member id. Between two processes that both
+    The new process gets the member's state under its own member id. Between two processes that both
     heartbeat, the first one keeps the instance id. A classic member does not know that its process
-    is new, so there the last one wins, as in classic groups.
+    is new, so among classic members the last process wins, as in classic groups.
     """
     known = group.static_member(instance_id)
     if known is None:
@@ -95,7 +95,7 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
 
 def check_epoch(member: ConsumerMember, epoch: int, reported: Reported | None) -> None:
     """Raises unless the member sends its epoch or the previous one. In the latter case it missed
-    the response with the new epoch, and must own nothing that the new epoch has taken away."""
+    the response with the new epoch, and must not own a partition that the new epoch revokes."""
     if epoch in (member.epoch, JOINING_EPOCH):
         return
     missed_response = member.previous_epoch == epoch < member.epoch

@@ -1,4 +1,4 @@
-"""How a member reaches its target: it releases partitions first, and gets only free ones.
+"""A member's steps to its target: it first releases partitions, and gets only free ones.
 
     STABLE ------ a new target revokes partitions ------> UNREVOKED_PARTITIONS
       ^  \\                                                    | it has released them
@@ -73,7 +73,7 @@ class Reconciliation:
         )
 
     def _drop_unwanted(self, member: ConsumerMember) -> ConsumerMember:
-        """Revokes topics that the member no longer subscribes to, before a new target does so."""
+        """Revokes topics that the member no longer subscribes to, before there is a new target."""
         dropped = {id_: owned for id_, owned in member.assigned.items() if id_ not in self.wanted}
         if not dropped:
             return member

@@ -50,7 +50,7 @@ def replay_record(group: ConsumerGroup, change: RecordChange) -> None:
 def replays(
     groups: dict[str, Group], image: Callable[[], MetadataImage]
 ) -> Mapping[type[Struct], Replay]:
-    """The replays of the records of consumer groups, for `GroupManager`."""
+    """The replay functions for the records of consumer groups, for `GroupManager`."""
     return replays_into(
         groups,
         ConsumerGroup,

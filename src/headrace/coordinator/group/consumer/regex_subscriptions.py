@@ -1,10 +1,11 @@
 """Subscriptions by pattern: RE2 regular expressions, matched by the coordinator.
 
-A pattern is stored with the topics that it matched, so that it means the same to all members and
-after a move of the coordinator. A heartbeat starts a new matching when a member has a new pattern,
-when topics were created, and every `group.consumer.regex.refresh.interval.ms`. Matching all topics
-may take long, so it is an effect: the broker works through `PatternMatching` in slices and returns
-with the result. The time of RE2 is proportional to the topic's name, whatever the pattern.
+A pattern is stored with the topics that it matched, so that it has the same topics for all members
+and after a move of the coordinator. A heartbeat starts a new matching when a member has a new
+pattern, when topics were created, and every `group.consumer.regex.refresh.interval.ms`. Matching
+all topics may take long, so it is an effect: the broker works through `PatternMatching` in slices
+and returns with the result. RE2 takes time proportional to the length of the topic's name, for
+every pattern.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ from headrace.protocol.errors import ErrorCode
 
 MIN_REFRESH_INTERVAL_MS: Final = 1_000
 """The minimum time between two matchings of a group, however often its members change their
-patterns. Kafka waits for ten seconds, which is long for a user who has just created a topic."""
+patterns. Kafka waits for ten seconds, which is long after the creation of a topic."""
 
 _NEVER: Final = -(2**63)
 
@@ -41,7 +42,7 @@ class PatternChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResolvePatterns:
-    """An effect: match these patterns, and call `ConsumerGroups.patterns_resolved`."""
+    """An effect: match these patterns, and call `ConsumerGroupManager.patterns_resolved`."""
 
     group_id: str
     patterns: frozenset[str]
@@ -145,7 +146,7 @@ class RegexSubscriptions:
         if not wanted:
             return
         if wanted == group.resolved.keys() and any_resolved is not None:
-            # A version from the future is of another store, whose versions started again.
+            # A later version than the current one is from a former store: versions have restarted.
             fresh = self.topics_version <= any_resolved.version <= version
             if fresh and 0 <= age_ms <= interval_ms:
                 return

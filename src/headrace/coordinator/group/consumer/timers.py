@@ -11,13 +11,13 @@ class TimerKind(StrEnum):
     """Each deadline removes the member that misses it."""
 
     SESSION = "session"
-    """It has not sent a heartbeat."""
+    """The member has not sent a heartbeat."""
     REBALANCE = "rebalance"
-    """It has not released its partitions."""
+    """The member has not released its partitions."""
     JOIN = "join"
-    """A classic member that must rejoin has not."""
+    """A classic member has not rejoined."""
     SYNC = "sync"
-    """A classic member has joined and not fetched its assignment."""
+    """A classic member has joined but has not fetched its assignment."""
 
 
 class TimerKey(NamedTuple):

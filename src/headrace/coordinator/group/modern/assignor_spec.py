@@ -18,7 +18,7 @@ def frozen_assignment(partitions: Mapping[bytes, set[int]], before: Assignment) 
 
 
 class MemberSpec(NamedTuple):
-    """A member: the topics it wants, and what the last target gave it."""
+    """A member: its subscribed topics, and its partitions in the last target."""
 
     topics: frozenset[bytes]
     assigned: Assignment = NOTHING
@@ -26,11 +26,8 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """Members by id, and how many partitions each topic has.
-
-    Every topic that a member wants is in `partitions`; what a member is assigned may be of topics
-    that are gone.
-    """
+    """Members by id, and the partition count of each topic. Every subscribed topic is in
+    `partitions`; a member's last assignment may contain deleted topics."""
 
     members: Mapping[str, MemberSpec]
     partitions: Mapping[bytes, int]
@@ -44,4 +41,4 @@ class GroupSpec(NamedTuple):
 
 
 Assignor = Callable[[GroupSpec], Mapping[str, Assignment]]
-"""Assignments by member id; a member that is not in it has nothing. Pure, and total."""
+"""Assignments by member id; a missing member has no partitions. Pure; never raises."""

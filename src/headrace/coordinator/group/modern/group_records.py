@@ -1,6 +1,6 @@
 """The records that consumer groups and share groups have in common, and their tombstones.
 
-Kafka has a record type of its own for each kind of group. The fields of these are the same.
+Kafka has separate record types for each kind of group, with the same fields.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

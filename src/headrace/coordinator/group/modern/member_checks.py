@@ -11,7 +11,7 @@ M = TypeVar("M", bound=ModernMember)
 
 
 def check_not_full(group: ModernGroup[M], kind: GroupType, member_id: str, max_size: int) -> None:
-    """Raises if the member is new and the group has no place for it."""
+    """Raises if the member is new and the group is full."""
     if len(group.members) >= max_size and member_id not in group.members:
         raise CoordinatorError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

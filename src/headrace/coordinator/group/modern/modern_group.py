@@ -1,4 +1,4 @@
-"""A group whose coordinator assigns: epochs, members, the target assignment.
+"""A group whose coordinator assigns partitions: epochs, members, the target assignment.
 
 The group epoch grows with every change that may require another assignment. The target is the
 assignor's result for the group at its `assignment_epoch`; while that is behind the group epoch, the
@@ -43,11 +43,12 @@ class ModernMember(Protocol):
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that it subscribes to by name."""
+        """The topics that the member subscribes to by name."""
         ...
 
     def reconciled_to(self, epoch: int) -> bool:
-        """Whether it has exactly the partitions that the target of that epoch assigns to it."""
+        """Whether the member has exactly the partitions that the target of that epoch assigns to
+        it."""
         ...
 
 
@@ -150,16 +151,16 @@ class ModernGroup(Generic[M]):
 
         The epoch shows if the result of the last check was never written.
         """
-        # Later than it can have been set: the clock was set back since.
+        # Later than the longest interval: the clock was set back in the meantime.
         left_ms = self._refresh_at_ms - now_ms
         is_due = not 0 < left_ms <= _REFRESH_INTERVAL_MS
         return is_due or self.epoch < self._refreshed_for_epoch
 
     def refreshed(self, epoch: int, now_ms: int) -> None:
-        """The hash was computed; the group has, or will have, this epoch."""
+        """Called after the hash was computed; the group has, or will have, this epoch."""
         self._refresh_at_ms = now_ms + _REFRESH_INTERVAL_MS
         self._refreshed_for_epoch = epoch
 
     def request_refresh(self) -> None:
-        """A topic of the group has changed."""
+        """Called after a topic of the group has changed."""
         self._refresh_at_ms = 0

@@ -59,10 +59,11 @@ def replays_into(
     replays: Mapping[type[Struct], GroupReplay[G]],
     last: type[Struct],
 ) -> Mapping[type[Struct], Replay]:
-    """For `GroupManager`. A group exists from its first record to the tombstone of `last`.
+    """The replay functions for `GroupManager`. A group exists from its first record to the
+    tombstone of `last`.
 
-    Compaction may have removed any record that a later one replaces, so the replay of a record
-    must not depend on another one.
+    Compaction may have removed any record that a later one replaces, so the replay of a record must
+    not depend on another record.
     """
 
     def replay(replay_record: GroupReplay[G], key: Any, value: Any) -> None:  # noqa: ANN401
@@ -100,7 +101,7 @@ def replay_target(group: ModernGroup[M], key: MemberKey, value: MemberTargetValu
 def member_replay(
     new: Callable[[str], M], updated: Callable[[M, V], M]
 ) -> Callable[[ModernGroup[M], MemberKey, V | None], None]:
-    """The replay of a member's metadata. `updated` is the member with what the record says."""
+    """The replay of a member's metadata. `updated` applies the record to the member."""
 
     def replay(group: ModernGroup[M], key: MemberKey, value: V | None) -> None:
         if value is None:
@@ -115,7 +116,7 @@ def member_replay(
 def current_replay(
     new: Callable[[str], M], updated: Callable[[M, V], M], cleared: Callable[[M], M]
 ) -> Callable[[ModernGroup[M], MemberKey, V | None], None]:
-    """The replay of a member's current assignment. `cleared` is the member without one."""
+    """The replay of a member's current assignment. `cleared` removes the assignment."""
 
     def replay(group: ModernGroup[M], key: MemberKey, value: V | None) -> None:
         member = group.members.get(key.member_id)

@@ -1,4 +1,4 @@
-"""What a group's assignments depend on: the topics that it wants, as the cluster has them now."""
+"""The subscribed topics of a group in the current metadata: the input of its assignments."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -20,8 +20,9 @@ def topic_ids(names: Iterable[str], image: MetadataImage) -> frozenset[bytes]:
 def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
     """Changes when one of the topics is created, deleted, recreated or gets more partitions.
 
-    As in Kafka, 0 stands for no topic. Any 64-bit hash will do: only coordinators compare it, and
-    one that finds another's makes a new assignment. A sum does not depend on the order of names.
+    As in Kafka, the hash of no topics is 0. Any 64-bit hash works: only coordinators compare it,
+    and a coordinator that finds a different hash makes a new assignment. A sum does not depend on
+    the order of names.
     """
     topics = image.topics
     total = 0
@@ -40,7 +41,7 @@ def _topic_hash(topic_id: bytes, partitions: int) -> int:
 
 
 def partition_counts(ids: Iterable[bytes], image: MetadataImage) -> Mapping[bytes, int]:
-    """How many partitions each of these topics has; all of them must exist."""
+    """The partition count of each of these topics; all of them must exist."""
     topics = image.topics_by_id
     return {topic_id: len(topics[topic_id].partitions) for topic_id in ids}
 

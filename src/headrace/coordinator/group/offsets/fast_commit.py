@@ -1,4 +1,4 @@
-"""Commits that equal an earlier one apart from the offset, stored without its preparation.
+"""A fast path for commits that differ from an earlier commit only in the offset.
 
 A consumer of one partition sends the same request for its whole run, apart from the offset. The
 topic, the record's key and the response of the first commit hold for the next ones as long as the
@@ -30,7 +30,7 @@ _NOT_STORED: Final = -1
 
 
 class SinglePartitionCommit(NamedTuple):
-    """A request that commits one partition and has no retention time of its own."""
+    """A request that commits one partition and has no retention time."""
 
     topic: Topic
     partition: OffsetCommitRequestPartition
@@ -39,7 +39,8 @@ class SinglePartitionCommit(NamedTuple):
     def from_request(
         cls, image: MetadataImage, request: OffsetCommitRequest
     ) -> "SinglePartitionCommit | None":
-        """None if the request is of another form or its topic does not exist."""
+        """The commit in the request; None if the request has another form or its topic does not
+        exist."""
         if len(request.topics) != 1 or request.retention_time_ms != _NO_RETENTION:
             return None
         requested = request.topics[0]
@@ -99,8 +100,8 @@ class FastCommit:
     def admit(
         self, groups: Mapping[str, Group], topics: Mapping[str, Topic]
     ) -> Sequence[SetTimer] | None:
-        """The timers that the commit sets. None if something has changed, e.g. the group no longer
-        lets the member commit: the handler must decide the request."""
+        """The timers that the commit sets. None if the fast path no longer applies, e.g. because
+        the member may not commit any more: the handler must process the request."""
         group = groups.get(self.group_id)
         topic = self.topic
         if group is None or topics.get(topic.name) is not topic:
@@ -114,8 +115,8 @@ class FastCommit:
         return group.timers_after_commit(self.member_id)
 
     def prepare(self, delta: int, table: OffsetTable, now_ms: int) -> bytes:
-        """Encodes the record, `delta` after the first of its batch, and keeps what `replay`
-        needs."""
+        """Encodes the record, at offset delta `delta` of its batch, and keeps the values for
+        `replay`."""
         self._table = table
         self._now_ms = now_ms
         self.payload = self._record.record(delta, self.offset, now_ms)
@@ -155,8 +156,8 @@ class _CommitBatch:
 def prepare_commits(
     commits: Sequence[CommitT], topics: Mapping[str, Topic], shard: "GroupShard", now_ms: int
 ) -> tuple[PreparedRecords | None, Sequence[SetTimer], Sequence[CommitT]]:
-    """The records to append, if any; the timers to set after the append; and the commits that are
-    not among the records because something has changed: the handler must decide these.
+    """The records to append, if any; the timers to set after the append; and the commits to which
+    the fast path no longer applies: the handler must process these.
 
     A plain tuple: with a named one the function takes a tenth longer.
     """

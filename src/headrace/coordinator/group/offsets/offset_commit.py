@@ -184,7 +184,7 @@ class _PendingCommit:
         asked: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     ) -> int:
         """Adds the record of one partition; returns its error code. Raises if the group refuses the
-        partition: then nothing of the request is committed."""
+        partition: then no offset of the request is committed."""
         partition = asked.partition_index
         if not 0 <= partition < len(topic.partitions):
             return _UNKNOWN_PARTITION

@@ -65,7 +65,7 @@ class OffsetFetcher:
         return topics + unknown
 
     def _all(self, request: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-        """By id, only existing topics can be requested."""
+        """All offsets of the group; in a request by topic id, only those of existing topics."""
         group_id = request.group_id
         topics = []
         for name, offsets in self._state.committed.topics(group_id).items():

@@ -33,7 +33,7 @@ _CLEAN: Final = ("offsets", "clean")
 _SOON_MS: Final = 1
 _MAX_TOMBSTONES: Final = 1_000
 """The limit of one result, which is one batch: with the longest names it still fits into a message.
-The rest waits for a timer that expires at once, so that requests are served in between."""
+A timer that expires at once writes further tombstones, so that requests are served in between."""
 
 
 class OffsetManager:
@@ -70,7 +70,7 @@ class OffsetManager:
         )
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """Deletes single offsets; raises if there is no such group or it refuses."""
+        """Deletes single offsets; raises if the group does not exist or refuses the deletion."""
         group = self._groups.get(request.group_id)
         if group is None:
             raise CoordinatorError(
@@ -82,7 +82,7 @@ class OffsetManager:
 
     @property
     def replays(self) -> Mapping[type[Struct], Replay]:
-        """None: the shard passes offset records to `state` itself, together with their producer and
+        """No functions: the shard itself passes offset records to `state`, with their producer and
         their offset in the log."""
         return {}
 
@@ -91,7 +91,7 @@ class OffsetManager:
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """The timers that delete things because of their age."""
+        """The timers that delete offsets by their age."""
         return (_EXPIRE,)
 
     def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
@@ -103,7 +103,7 @@ class OffsetManager:
         return self._clean()
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for offsets."""
+        """Does nothing: no request waits for offsets."""
 
     def _next_check(self) -> SetTimer:
         return SetTimer(_EXPIRE, self._config("").offsets_retention_check_interval_ms)

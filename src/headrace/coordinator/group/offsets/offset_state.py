@@ -1,4 +1,4 @@
-"""The state of committed offsets: changed by replaying records and markers, and by nothing else."""
+"""The state of committed offsets. Only the replay of records and markers changes it."""
 
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import ProducerIdentity

@@ -12,7 +12,7 @@ _Where = tuple[str, int]
 
 
 class PendingOffsets:
-    """By producer id, and by partition: a fetch of stable offsets waits for the latter."""
+    """Pending offsets by producer id, and by partition, for fetches of stable offsets."""
 
     __slots__ = ("_by_producer", "_open")
 

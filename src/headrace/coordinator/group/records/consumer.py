@@ -73,7 +73,7 @@ class ConsumerGroupMemberMetadataValue(Struct, versions=(0, 0), flexible_since=0
     classic_member_metadata: ClassicMemberMetadata | None = field(
         tag=0, default_factory=ClassicMemberMetadata
     )
-    """Kafka writes the null of every other member; its schema says so, its code does not."""
+    """Null unless the member is classic. Kafka writes this null explicitly."""
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Struct, versions=(0, 0)):

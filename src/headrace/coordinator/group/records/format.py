@@ -1,4 +1,4 @@
-"""The record format of `__consumer_offsets`. Streams groups' records are left alone."""
+"""The record format of `__consumer_offsets`. Records of streams groups are not decoded."""
 
 import struct
 from typing import Final
@@ -36,7 +36,7 @@ _MAX_SHORT_DELTA: Final = 63  # as a zigzag varint it is one byte
 
 
 class GroupRecordFormat(RecordFormat):
-    """Encodes offsets, which most records are, by hand; the bytes equal those of their declaration.
+    """Encodes offsets, the most frequent records, by hand; the bytes equal those of the schema.
 
     An offset with its own expiry time is written in the old version that has a field for it.
     """

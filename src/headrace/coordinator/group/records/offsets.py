@@ -14,7 +14,7 @@ class OffsetCommitKey(Struct, versions=(0, 0)):
 
 
 class LegacyOffsetCommitKey(Struct, versions=(0, 0)):
-    """As the first brokers with `__consumer_offsets` wrote it."""
+    """The key that the first Kafka releases with `__consumer_offsets` wrote."""
 
     group_id: string = ""
     topic: string = ""
@@ -34,7 +34,7 @@ _KEY_TYPE: Final = 1
 _VALUE_VERSION: Final = 4
 
 VERSION_WITH_EXPIRY = 1
-"""The only version that carries an expiry of its own: what clients before OffsetCommit 5 ask."""
+"""The only version with an expiry time, which clients before OffsetCommit v5 may request."""
 
 OFFSET_TYPES = (
     RecordType(0, LegacyOffsetCommitKey, OffsetCommitValue, 0),

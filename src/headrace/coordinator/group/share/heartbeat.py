@@ -124,7 +124,7 @@ class ShareHeartbeats:
             self._shard.image(),
             result,
         )
-        # An empty assignment does not count: the first one with state must not wait for it.
+        # The interval ignores an empty assignment: the first one with partitions must not wait.
         assigned_at_ms = now_ms if any(targets.values()) else 0
         result.changes.append(group.records.target_epoch(group.group_id, epoch, assigned_at_ms))
         return epoch, targets.get(after.member_id, NOTHING)
@@ -146,7 +146,7 @@ class ShareHeartbeats:
         changed: bool,
         result: ResultBuilder,
     ) -> ShareMember:
-        """The member after this response: it has nothing to release first."""
+        """The member after this response; share group members release no partitions first."""
         if not changed and member.epoch == target_epoch:
             return member
         subscribed = topic_ids(member.topics, self._shard.image())

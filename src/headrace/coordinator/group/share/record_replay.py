@@ -37,7 +37,7 @@ from headrace.protocol.struct import Struct
 
 
 def replays(groups: dict[str, Group]) -> Mapping[type[Struct], Replay]:
-    """The replays of the records of share groups, for `GroupManager`."""
+    """The replay functions for the records of share groups, for `GroupManager`."""
     return replays_into(groups, ShareGroup, ShareGroup, _REPLAYS, last=ShareGroupMetadataKey)
 
 

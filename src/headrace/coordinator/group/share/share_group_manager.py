@@ -49,7 +49,7 @@ class ShareGroupManager:
     def heartbeat(
         self, context: RequestContext, request: ShareGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
-        """A member joins, reports or leaves."""
+        """The heartbeat of a member that joins, is in the group, or leaves."""
         _check(request)
         if request.member_epoch == LEAVING_EPOCH:
             return self._leave(request)
@@ -74,12 +74,13 @@ class ShareGroupManager:
         ]
 
     def describe(self, group_id: str, now_ms: int) -> ShareGroupDescribeDescribedGroup:
-        """Raises GROUP_ID_NOT_FOUND for a group that does not exist or is of another kind."""
+        """Describes a group. Raises GROUP_ID_NOT_FOUND if it does not exist or is of another
+        kind."""
         assignor = self._shard.config(group_id).share_assignors[0]
         return describe(self.group(group_id), assignor, self._shard.image(), now_ms)
 
     def group(self, group_id: str) -> ShareGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """The share group; raises GROUP_ID_NOT_FOUND if there is none."""
         group = self._shard.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             raise start_offsets.not_a_share_group(group_id, exists=group is not None)
@@ -88,7 +89,7 @@ class ShareGroupManager:
     # --- stored state ---------------------------------------------------------------------------
 
     def started(self, group_id: str, topics: Mapping[bytes, StateTopic]) -> CoordinatorResult[bool]:
-        """The success of an `InitializeState`: these partitions can be assigned now."""
+        """Called when an `InitializeState` succeeded: these partitions can be assigned now."""
         group = self.group(group_id)
         topics = {
             id_: one for id_, one in topics.items() if id_ in self._shard.image().topics_by_id
@@ -99,7 +100,7 @@ class ShareGroupManager:
     def not_started(
         self, group_id: str, topics: Mapping[bytes, StateTopic]
     ) -> CoordinatorResult[bool]:
-        """The failure of an `InitializeState`: a later heartbeat tries again."""
+        """Called when an `InitializeState` failed: a later heartbeat tries again."""
         group = self.group(group_id)
         for topic_id in topics:
             group.started_at_ms.pop(topic_id, None)
@@ -125,7 +126,7 @@ class ShareGroupManager:
     def end_offset_deletion(
         self, group_id: str, topic_ids: Collection[bytes]
     ) -> CoordinatorResult[bool]:
-        """The state of these topics has been deleted."""
+        """Called after the state of these topics has been deleted."""
         group = self.group(group_id)
         record = group_records.state_topics_record(group_id, group.state_topics.removed(topic_ids))
         return CoordinatorResult(True, changes=[record])
@@ -138,7 +139,7 @@ class ShareGroupManager:
         return start_offsets.begin_group_deletion(group, self._shard.image())
 
     def stored_partitions(self, group_id: str) -> Partitions:
-        """The partitions whose state the group has initialized; raises."""
+        """The partitions whose state the group has initialized; raises `CoordinatorError`."""
         return self.group(group_id).state_topics.initialized_partitions()
 
     # --- records, timers, metadata --------------------------------------------------------------
@@ -160,7 +161,7 @@ class ShareGroupManager:
         return CoordinatorResult(None, changes=self._orphans(), timers=timers)
 
     def on_timeout(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
-        """The session of a member has expired."""
+        """Called when the session of a member has expired."""
         _, group_id, member_id = SessionTimer(*key)
         group = self._shard.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
@@ -169,7 +170,8 @@ class ShareGroupManager:
         return CoordinatorResult(None, changes=self._removal(group, member))
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Groups that read one of these topics check them with their next heartbeat."""
+        """Called after these topics changed. Groups that read one of them check it with their next
+        heartbeat."""
         for group in self._groups():
             if any(group.subscribes_to(name) for name in topics):
                 group.request_refresh()
@@ -186,7 +188,7 @@ class ShareGroupManager:
         return changes
 
     def unload(self, error: CoordinatorError) -> None:
-        """No request waits for a share group."""
+        """Does nothing: no request waits for a share group."""
 
     def _groups(self) -> list[ShareGroup]:
         return [group for group in self._shard.groups.values() if isinstance(group, ShareGroup)]

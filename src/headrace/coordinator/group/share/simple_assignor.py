@@ -88,14 +88,15 @@ def _fill(
     quotas: dict[str, int],
     sharing: int,
 ) -> None:
-    """Partitions with the fewest readers first, members with the most room first."""
+    """Partitions with the fewest readers first, members with the most unused quota first."""
     for level in range(1, sharing + 1):
         for chosen in readers.values():
             if len(chosen) >= level:
                 continue
             able = [id_ for id_ in counts if id_ not in chosen]
             roomy = [id_ for id_ in able if counts[id_] < quotas[id_]]
-            # The last rounds may find only members that already have it; no partition is unread.
+            # The last rounds may find only members that have the partition; every partition has a
+            # member.
             pool = roomy or (able if level == 1 else [])
             if pool:
                 member_id = max(pool, key=lambda id_: quotas[id_] - counts[id_])

@@ -1,7 +1,7 @@
 """Start offsets of share groups, altered and deleted by administrators; the group must be empty.
 
 Both take two steps, because another coordinator stores the offsets: the group's log records the
-operation before it is done and its completion afterwards.
+operation before it starts, and its completion afterwards.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,12 +26,12 @@ class StateTopics:
     deleting: Mapping[bytes, str] = field(default_factory=dict)
 
     def starting(self, topics: Mapping[bytes, StateTopic]) -> "StateTopics":
-        """The state of these partitions is about to be initialized."""
+        """The version in which the state of these partitions is being initialized."""
         deleting = {id_: name for id_, name in self.deleting.items() if id_ not in topics}
         return replace(self, initializing=_joined(self.initializing, topics), deleting=deleting)
 
     def started(self, topics: Mapping[bytes, StateTopic]) -> "StateTopics":
-        """It has been stored."""
+        """The version in which the state of these partitions is stored."""
         return replace(
             self,
             initializing=_without(self.initializing, topics),
@@ -39,16 +39,16 @@ class StateTopics:
         )
 
     def not_started(self, topics: Mapping[bytes, StateTopic]) -> "StateTopics":
-        """It could not be stored; the next heartbeat tries again."""
+        """The version after the state could not be stored; the next heartbeat tries again."""
         return replace(self, initializing=_without(self.initializing, topics))
 
     def removing(self, topics: Mapping[bytes, str]) -> "StateTopics":
-        """The state of these topics is about to be deleted."""
+        """The version in which the state of these topics is being deleted."""
         kept = {id_: one for id_, one in self.initialized.items() if id_ not in topics}
         return replace(self, initialized=kept, deleting={**self.deleting, **topics})
 
     def removed(self, topic_ids: Collection[bytes]) -> "StateTopics":
-        """It has been deleted."""
+        """The version in which the state of these topics is deleted."""
         deleting = {id_: name for id_, name in self.deleting.items() if id_ not in topic_ids}
         return replace(self, deleting=deleting)
 

@@ -1,10 +1,10 @@
-"""The session timer of a member: the coordinator removes it when the timer expires."""
+"""The session timer of a member: the coordinator removes the member when the timer expires."""
 
 from typing import NamedTuple
 
 
 class SessionTimer(NamedTuple):
-    """A key starts with the name of the groups' manager."""
+    """The key of the timer; it starts with the name of the `GroupManager`."""
 
     manager: str
     group_id: str

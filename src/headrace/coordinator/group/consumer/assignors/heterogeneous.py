@@ -1,9 +1,9 @@
 """The uniform assignor for members with different subscriptions.
 
 First every member keeps the partitions that it has and still wants. Then each free partition goes
-to the subscriber with the fewest partitions, starting with the topics that leave the least choice.
-Then partitions move, topic by topic, from the subscriber with the most to the one with the fewest,
-until no move makes the shares more equal.
+to the subscriber with the fewest partitions, starting with the topics that have the most partitions
+for each subscriber. Then partitions move, topic by topic, from the subscriber with the most to the
+one with the fewest, until no move makes the shares more equal.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpe
 
 _MAX_ROUNDS: Final = 64
 """Rounds over all topics. Each move makes the shares more equal, so balancing ends, mostly after
-two rounds. The limit bounds the time for subscriptions that are chosen to be hard."""
+two rounds. The limit bounds the time in the worst case."""
 
 
 def assign_mixed(group: GroupSpec) -> dict[str, Assignment]:

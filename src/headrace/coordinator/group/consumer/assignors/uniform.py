@@ -1,8 +1,8 @@
-"""The uniform assignor: members have equal numbers of partitions, and keep what they have.
+"""The uniform assignor: members have equal numbers of partitions, and keep those that they have.
 
 If all members want the same topics, shares differ by at most one, and no other assignment with such
-shares moves fewer partitions. If they want different topics, `mixed` balances. Racks are ignored,
-as in Kafka 4.
+shares moves fewer partitions. If they want different topics, `heterogeneous` assigns them. Racks
+are ignored, as in Kafka 4.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ class _Homogeneous:
             member_id: self._keep(spec.assigned) for member_id, spec in self._group.members.items()
         }
         free = self._free()
-        # The larger shares that are not taken yet go out last, to the first members that have room.
+        # The larger shares that are left go to the first members that can get another partition.
         for partitions in kept.values():
             size = _size(partitions)
             if size > self._share:
