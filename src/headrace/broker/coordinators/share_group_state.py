@@ -134,9 +134,9 @@ class ShareGroupStates:
         )
         topics = self._host.metadata.image.topics
         starts = {
-            (topics[running_one.topic].topic_id, running_one.partition): running_one.offset
-            for running_one in accepted.accepted
-            if running_one.topic in topics
+            (topics[start.topic].topic_id, start.partition): start.offset
+            for start in accepted.accepted
+            if start.topic in topics
         }
         self._host.shares.unload_group(group_id)
         outcomes = await self._run_in_each_shard(
@@ -219,8 +219,8 @@ class ShareGroupStates:
             return dict.fromkeys(keys, error)
         running = []
         for key in keys:
-            running_one = self._run_with_retries(key, ask)
-            running.append((key, self._host.loop.create_task(running_one)))
+            running_call = self._run_with_retries(key, ask)
+            running.append((key, self._host.loop.create_task(running_call)))
         return {key: await task for key, task in running}
 
     async def _run_with_retries(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:

@@ -18,7 +18,7 @@ DELETED: Final = "_deleted"
 """boolean: the record has a null value. A merge deletes the row with its key columns."""
 
 REPORT: Final = "_report"
-"""string, only if tasks write rows while they read (`read_task`). A row with a value is not a
+"""string, only if tasks write rows while they read (`json_read_task`). A row with a value is not a
 record: it describes a file that the task wrote, as JSON. Null in all other rows."""
 SIMPLE: Final = "_simple"
 """struct, only if tasks parse records while they read: the record's columns as the task parsed

@@ -15,7 +15,7 @@ UNREADABLE: Final = "is not a JSON object that Spark can read"
 PARSER_MAX_DEPTH: Final = 1000
 """The most levels of arrays and objects that Spark's JSON parser reads."""
 WRAPPER_DEPTH: Final = 2
-"""The levels of the text around each record. See `json_rules`. Spark reads 998 levels of a record
+"""The levels of the text around each record. See `json_checks`. Spark reads 998 levels of a record
 and refuses 999: with NotJson from 1,000 levels on, with SchemaMismatch at 999."""
 MAX_DEPTH: Final = PARSER_MAX_DEPTH - WRAPPER_DEPTH
 MAX_DIGITS: Final = 1000
