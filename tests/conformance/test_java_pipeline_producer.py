@@ -113,7 +113,7 @@ def test_kafka_commits_the_writes_of_all_tasks_in_one_transaction(
         delivery = sink.write_task(batch)
         assert delivery.identity.epoch > left.identity.epoch
         with pytest.raises(ProducerFenced):
-            deliver(replace(left, claims=delivery.claims), [place(left, shaped(rows), 0)])
+            deliver(replace(left, locks=delivery.locks), [place(left, shaped(rows), 0)])
         delivery = sink.write_task(batch)
         sink.commit(batch, delivered(delivery, rows).written)
     helper.wait_for(lambda: len(values_of(helper, topic)) == 120, "each once")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.clock import SystemClock
 from headrace.cluster.resources import CLUSTER_DEFAULT, broker_resource, topic_resource
-from headrace.cluster.stores.zookeeper import ZooKeeperStore
+from headrace.cluster.stores.zookeeper_store import ZooKeeperStore
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

@@ -169,7 +169,7 @@ def test_a_leftover_task_is_fenced_by_the_next_batch(
     placed = [place(left, shaped(rows(*range(20))), 0)]
     now = sink.write_task(batch_of(source, 0, 5, 7))
     with pytest.raises(ProducerFenced, match="runs once only"):
-        deliver(replace(left, claims=now.claims), placed)
+        deliver(replace(left, locks=now.locks), placed)
     write(sink, batch_of(source, 0, 5, 7), rows(1))
     assert len(values(helper, settings.topic, 1)) == 1
 

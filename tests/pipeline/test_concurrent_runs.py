@@ -124,7 +124,7 @@ def test_a_run_that_finds_another_runs_dead_letters_for_its_batch_stops(
     def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         raise ConnectionError("this process is gone")
 
-    prepared = FlowLoop._prepared
+    prepared = FlowLoop._prepared_schemas
 
     def planned(self: FlowLoop, plan: object) -> object:
         if self is long:
@@ -135,7 +135,7 @@ def test_a_run_that_finds_another_runs_dead_letters_for_its_batch_stops(
             monkeypatch.setattr(DeltaSink, "commit", commit)
         return prepared(self, plan)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FlowLoop, "_prepared", planned)
+    monkeypatch.setattr(FlowLoop, "_prepared_schemas", planned)
     short_plan = short._plan
 
     def five(log: object, held: object) -> object:

@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from headrace.pipeline.dead_letters.headers import facts_of
-from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.runner.step_loop import LoopStep
 from headrace.pipeline.sinks.delta_sink import DeltaSink
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
 from headrace.testing.external import ExternalBroker

@@ -18,7 +18,7 @@ from headrace.pipeline.inflow.inputs import open_input
 from headrace.pipeline.producer import TransactionalProducer
 from headrace.pipeline.runner.events import Event, EventKind
 from headrace.pipeline.runner.flow_factory import open_sink
-from headrace.pipeline.runner.flow_loop import FlowFailed
+from headrace.pipeline.runner.flow_retries import FlowFailed
 from headrace.pipeline.sinks.topic_sink import TopicSink
 from headrace.pipeline.spec import PipelineSpec
 from headrace.testing.external import ExternalBroker

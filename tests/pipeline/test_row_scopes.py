@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.pipeline.application.spec_loader import parse_spec
-from headrace.pipeline.batch.stateful_plan import reason_in
-from headrace.pipeline.batch.transform import CrossRowStep, run_step
+from headrace.pipeline.batch.stateful_plan import StatefulStep, row_combining_nodes
+from headrace.pipeline.batch.transform import run_step
 from headrace.pipeline.spec import PythonStep, SqlStep
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.stateful_sql import NotReadable, parse_query, row_scope
@@ -105,7 +105,7 @@ def test_sql_that_handles_each_row_separately_runs(run: Run, sql: str) -> None:
 
 @pytest.mark.parametrize("sql", [sql for sql, _ in ACROSS_ROWS])
 def test_sql_that_combines_rows_is_rejected_by_its_plan(run: Run, sql: str) -> None:
-    with pytest.raises(CrossRowStep, match="each batch would be computed by itself"):
+    with pytest.raises(StatefulStep, match="each batch would be computed by itself"):
         run(sql=sql)
     run("batch", sql=sql)
 
@@ -137,7 +137,7 @@ def test_python_that_handles_each_row_separately_runs(
 def test_python_that_combines_rows_is_rejected(
     run: Run, tmp_path: Path, function: str, why: str
 ) -> None:
-    with pytest.raises(CrossRowStep, match=why):
+    with pytest.raises(StatefulStep, match=why):
         run(python=f"{tmp_path}/steps.py:{function}")
     run("batch", python=f"{tmp_path}/steps.py:{function}")
 
@@ -167,6 +167,6 @@ def test_plan_nodes_below_the_steps_input_are_ignored() -> None:
     plan = (
         "Project [a]\n+- SubqueryAlias mine\n   +- Aggregate [a], [a]\n      +- LocalRelation [a]\n"
     )
-    assert reason_in(plan, "mine") == ""
-    assert reason_in("Aggregate [a]\n+- SubqueryAlias mine\n", "mine") == "an aggregation"
-    assert "does not trace" in reason_in("LocalRelation [a]\n", "mine")
+    assert row_combining_nodes(plan, "mine") == ""
+    assert row_combining_nodes("Aggregate [a]\n+- SubqueryAlias mine\n", "mine") == "an aggregation"
+    assert "does not trace" in row_combining_nodes("LocalRelation [a]\n", "mine")

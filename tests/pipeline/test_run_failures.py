@@ -220,7 +220,7 @@ def test_a_registry_without_the_schema_stops_the_batch_and_nothing_is_lost(
         )
         with pytest.raises(Exception, match=registry.url) as raised:
             pipeline.loop().step()
-        assert failure_of(raised.value).passing is waits
+        assert failure_of(raised.value).retriable is waits
         assert isinstance(raised.value, RegistryUnreachable) is waits
     assert not pipeline.table.exists()
 

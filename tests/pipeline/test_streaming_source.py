@@ -13,7 +13,7 @@ from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.datasource import StreamReader, Task
 from headrace.pipeline.source.options import read_options
 from headrace.pipeline.spark.session import check_java
-from headrace.pipeline.spark.socket_directory import socket_home
+from headrace.pipeline.spark.socket_directory import own_socket_directory
 from headrace.pipeline.spark.startup_settings import JAVAS_THAT_FORK, RENAMING
 from support.pipelines.delta_pipeline import Record, Send
 from support.wire.topics import MakeTopic
@@ -157,7 +157,7 @@ def test_python_sockets_are_in_a_directory_that_the_next_session_cleans(
     spark: "SparkSession",
 ) -> None:
     spark.sparkContext.parallelize([0], 1).map(str).collect()
-    home = socket_home()
+    home = own_socket_directory()
     assert home is not None
     assert list(home.glob(".*.sock"))
 

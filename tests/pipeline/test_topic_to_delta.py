@@ -15,7 +15,7 @@ from headrace.pipeline.application.history import RunHistory
 from headrace.pipeline.batch.checkpoint import Checkpoint
 from headrace.pipeline.runner import flow_loop
 from headrace.pipeline.runner.events import EventKind
-from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.runner.step_loop import LoopStep
 from headrace.pipeline.sinks.delta_sink import DeltaSink
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
 from support.pipelines.delta_pipeline import MakePipeline, Record, Send

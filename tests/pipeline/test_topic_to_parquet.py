@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.runner.step_loop import LoopStep
 from headrace.pipeline.sinks.parquet_sink import ParquetSink
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
 from support.pipelines.delta_pipeline import MakePipeline, Record, Send

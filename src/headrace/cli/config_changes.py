@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from headrace.cli.assignments import parse_assignments
-from headrace.cli.error_messages import missing, nearest, usage
+from headrace.cli.error_messages import missing, usage
 from headrace.cli.output import remark
 from headrace.client.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
+from headrace.name_suggestion import nearest_name
 from headrace.protocol.errors import ErrorCode
 
 
@@ -17,7 +18,7 @@ def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -
     from headrace.cluster.configs.catalog import TOPIC
 
     for name in names:
-        if name not in TOPIC and nearest(name, TOPIC) is not None:
+        if name not in TOPIC and nearest_name(name, TOPIC) is not None:
             remark(missing("topic setting", name, TOPIC))
 
 

@@ -8,7 +8,6 @@ raised by a lower layer   `explain`
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from headrace.cli.exit_codes import NOT_FOUND_CODES, CommandFailed, ExitCode
 from headrace.client.errors import (
@@ -24,6 +23,7 @@ from headrace.client.errors import (
 )
 from headrace.client.results import Refusal
 from headrace.client.security import InvalidSecurity
+from headrace.name_suggestion import nearest_name
 
 _TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) correct?"
 _TRY_SECURITY = (
@@ -55,14 +55,9 @@ def no_partition(topic: str, index: int, last: int) -> CommandFailed:
 
 def missing(kind: str, name: str, known: Iterable[str] = ()) -> str:
     """The message of `not_found`."""
-    near = nearest(name, known)
+    near = nearest_name(name, known)
     hint = "" if near is None else f". Did you mean {near!r}?"
     return f"no {kind} {name!r}{hint}"
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most similar; None if none is similar."""
-    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
 
 
 def refused(what: str, refusal: Refusal) -> CommandFailed:

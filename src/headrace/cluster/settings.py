@@ -20,6 +20,7 @@ from headrace.cluster.listeners import (
     read_listeners,
     read_protocol_map,
 )
+from headrace.name_suggestion import nearest_name
 
 FLUSH_EACH_ACK: Final = "ack"
 NO_ID: Final = -1
@@ -294,8 +295,5 @@ def _unknown(name: str) -> str:
     topic = TOPIC.get(name)
     if topic is not None and topic.synonyms:
         return f"this is a topic setting; for all topics set {topic.synonyms[0].name}"
-    # Imported here because only a failing start needs it.
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, BROKER, n=1, cutoff=0.8)
-    return f"no such setting; did you mean {close[0]}?" if close else "no such setting"
+    near = nearest_name(name, BROKER, cutoff=0.8)
+    return "no such setting" if near is None else f"no such setting; did you mean {near}?"

@@ -13,8 +13,8 @@ from headrace.cluster.metadata_store import ClusterStore
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.kazoo_client import KazooZooKeeper
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
-from headrace.cluster.stores.zookeeper import ZooKeeperStore
 from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
+from headrace.cluster.stores.zookeeper_store import ZooKeeperStore
 from headrace.testing.simulated_zookeeper import SimulatedZooKeeper
 from support.brokers.virtual_loop import run_virtually
 

@@ -5,7 +5,7 @@ from random import Random
 
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import FetchPosition, FollowerFetchSession
+from headrace.broker.replication.fetch_session_at_leader import FetchPosition, FollowerFetchSession
 from headrace.clock import SystemClock
 from headrace.cluster.topology import Partition
 from headrace.protocol.messages.fetch import FetchPartitionData

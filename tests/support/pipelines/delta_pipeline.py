@@ -9,8 +9,9 @@ from deltalake import DeltaTable
 
 from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.runner.events import Event, EventKind
-from headrace.pipeline.runner.flow_context import FlowContext, open_parts
-from headrace.pipeline.runner.flow_loop import FlowFailed, FlowLoop
+from headrace.pipeline.runner.flow_context import FlowContext, open_flow_context
+from headrace.pipeline.runner.flow_loop import FlowLoop
+from headrace.pipeline.runner.flow_retries import FlowFailed
 from headrace.pipeline.runner.source_topics import SourceTopics
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sources import TopicSource
@@ -52,7 +53,7 @@ class Pipeline:
 
     def loop(self) -> FlowLoop:
         """A loop as in a new process: it knows only the state on disk."""
-        parts = open_parts(self.flow, self._kafka)
+        parts = open_flow_context(self.flow, self._kafka)
         self._opened.append(parts)
         return FlowLoop(
             parts, self._spark, self.events.append, threading.Event(), until_caught_up=True

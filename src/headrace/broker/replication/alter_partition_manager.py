@@ -28,7 +28,7 @@ from headrace.storage.errors import StorageError
 if TYPE_CHECKING:
     import asyncio
 
-    from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
+    from headrace.broker.replication.fetch_sessions_at_leader import FollowerFetchSessions
     from headrace.clock import Clock
     from headrace.cluster.settings import BrokerSettings
     from headrace.replication.sole_leader import SoleLeader

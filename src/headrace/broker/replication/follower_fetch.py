@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.fetch.delayed_fetch import DelayedResponse
-from headrace.broker.replication.follower_fetch_session import (
+from headrace.broker.replication.fetch_session_at_leader import (
     FetchPosition,
     FollowerFetchSession,
     Key,

@@ -19,13 +19,13 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.replication.fetch_session_at_follower import ReplicaFetchSession
 from headrace.broker.replication.leader_connection import (
     LeaderConnection,
     LeaderConnectionUser,
     LeaderLink,
 )
 from headrace.broker.replication.partition_fetch_state import Key, PartitionFetchState
-from headrace.broker.replication.replica_fetch_session import ReplicaFetchSession
 from headrace.broker.replication.replication_slices import SLICE_COST, ReplicationSlice, slices
 from headrace.broker.runtime.timers import Timers
 from headrace.client.errors import ClientError, code_of_number

@@ -16,8 +16,8 @@ from headrace.broker.replication.alter_partition_manager import (
 )
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
 from headrace.broker.replication.failed_replicas import FailedReplicas, FailedReplicasHost
-from headrace.broker.replication.follower_fetch_session import WaitingFetch
-from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
+from headrace.broker.replication.fetch_session_at_leader import WaitingFetch
+from headrace.broker.replication.fetch_sessions_at_leader import FollowerFetchSessions
 from headrace.broker.replication.isr_resignation import (
     IsrResignation,
     IsrResignationHost,

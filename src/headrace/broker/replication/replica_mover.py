@@ -23,7 +23,7 @@ from headrace.cluster.effective_config import EffectiveConfig
 from headrace.records.batch_header import whole_size
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
-from headrace.replication.throttle import ReplicationRate
+from headrace.replication.throttled_replicas import ReplicationRate
 from headrace.storage.directories.future_logs import copy_start_offset, truncate_copy
 from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.directories.log_manager import LogManager

@@ -13,7 +13,7 @@ from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import MetadataImage
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
-from headrace.replication.throttle import ReplicationRate, ThrottledReplicas
+from headrace.replication.throttled_replicas import ReplicationRate, ThrottledReplicas
 
 LEADER: Final = "leader.replication.throttled"
 FOLLOWER: Final = "follower.replication.throttled"

@@ -43,7 +43,7 @@ def _zookeeper(settings: BrokerSettings, clock: Clock) -> ClusterStore | None:
         raise StoreError(
             "zookeeper.connect needs the ZooKeeper client: pip install 'headrace[cluster]'"
         ) from error
-    from headrace.cluster.stores.zookeeper import ZooKeeperStore
+    from headrace.cluster.stores.zookeeper_store import ZooKeeperStore
 
     return ZooKeeperStore(KazooZooKeeper(found), clock)
 

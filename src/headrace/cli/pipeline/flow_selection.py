@@ -117,8 +117,8 @@ def running(flow: "Flow") -> bool:
 def opened(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["FlowContext"]:
     """Opens a flow's log, table and dead letters."""
     with installed():
-        from headrace.pipeline.runner.flow_context import open_parts
-    with explained(flow), closing(open_parts(flow, given(session, spec))) as parts:
+        from headrace.pipeline.runner.flow_context import open_flow_context
+    with explained(flow), closing(open_flow_context(flow, given(session, spec))) as parts:
         yield parts
 
 

@@ -114,7 +114,7 @@ def _reset_inflow(session: Session, spec: "PipelineSpec", flow: "Flow", place: S
     with opened_inflow(session, spec, flow) as inflow:
         done = inflow.reset(_target(place))
         version = None if done is None else done.version
-        return {"flow": flow.id, "version": version, "lag": inflow.standing().lag}
+        return {"flow": flow.id, "version": version, "lag": inflow.progress().lag}
 
 
 def _target(place: Start) -> "ResetTarget":
@@ -134,7 +134,7 @@ def _target(place: Start) -> "ResetTarget":
 
 
 def _resolved(session: Session, parts: "FlowContext", place: Start) -> dict[TopicPartition, int]:
-    bounds = dict(parts.log.look().bounds)
+    bounds = dict(parts.log.read_bounds().bounds)
     warn_of_clamping(bounds, place)
 
     async def ask(client: ClusterClient) -> dict[TopicPartition, int]:

@@ -25,7 +25,7 @@ from headrace.cli.session import Session
 if TYPE_CHECKING:
     from headrace.pipeline.application.application import RunSettings
     from headrace.pipeline.runner.events import Report
-    from headrace.pipeline.runner.flow_loop import FlowFailed
+    from headrace.pipeline.runner.flow_retries import FlowFailed
     from headrace.pipeline.spec.flow import Flow
     from headrace.pipeline.spec.pipeline import PipelineSpec
 

@@ -48,10 +48,10 @@ def _status(session: Session, spec: "PipelineSpec", flow: "Flow") -> Facts:
 
         with opened(session, spec, flow) as parts:
             lag = sum(row.lag for row in lag_of(parts))
-            return _state(flow, parts.held(), lag, parts.checkpoint)
+            return _state(flow, parts.last_commit(), lag, parts.checkpoint)
     with opened_inflow(session, spec, flow) as inflow:
-        standing = inflow.standing()
-        state = _state(flow, inflow.held(), standing.lag, inflow.checkpoint)
+        standing = inflow.progress()
+        state = _state(flow, inflow.last_commit(), standing.lag, inflow.checkpoint)
         state["lag_unit"] = standing.unit
         return state
 
@@ -99,7 +99,7 @@ def lag(session: Session, path: SpecFile, flow: FlowName = None) -> None:
                 topics += [{"flow": each.id, **row._asdict()} for row in lag_of(parts)]
         else:
             with opened_inflow(session, spec, each) as inflow:
-                others.append({"flow": each.id, **inflow.standing()._asdict()})
+                others.append({"flow": each.id, **inflow.progress()._asdict()})
     blocks: list[Block] = []
     if topics or not others:
         headers = ("FLOW", "TOPIC", "PARTITION", "SINK", "GROUP", "END", "LAG")

@@ -59,7 +59,7 @@ Limit = Annotated[
 def _pipeline_errors() -> Iterator[None]:
     """Turns errors of the pipeline modules into `CommandFailed`."""
     try:
-        from headrace.pipeline.batch.transform import TransformError
+        from headrace.pipeline.batch.transform_error import TransformError
         from headrace.pipeline.dead_letters.filter import BadFilter
         from headrace.pipeline.producer import ProducerFailed
         from headrace.pipeline.producer.settings import BadSetting

@@ -14,8 +14,9 @@ from headrace.pipeline.batch.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.runner.first_connection import check_connection
-from headrace.pipeline.runner.flow_context import open_parts
-from headrace.pipeline.runner.flow_loop import MAX_RETRIES, FlowFailed, FlowLoop
+from headrace.pipeline.runner.flow_context import open_flow_context
+from headrace.pipeline.runner.flow_loop import FlowLoop
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES, FlowFailed
 from headrace.pipeline.runner.single_writer_check import check_sole_writer
 from headrace.pipeline.spark.session import open_session
 from headrace.pipeline.spec.flow import Flow
@@ -66,7 +67,7 @@ class Application:
         self._spark = spark
         self._stop = threading.Event()
         self._failed: list[FlowFailed] = []
-        self._telling = threading.Lock()
+        self._report_lock = threading.Lock()
 
     def stop(self) -> None:
         """Asks every flow to finish its current batch and stop."""
@@ -108,14 +109,14 @@ class Application:
             failed = FlowFailed(flow.id, failure_of(error))
             with RunHistory(Checkpoint(flow.checkpoint).history) as history:
                 self._report_to(history)(Event(flow.id, EventKind.FAILED, message=str(failed)))
-            self._end(flow, failed)
+            self._record_failure(flow, failed)
             return False
         return True
 
     def _report_to(self, history: RunHistory) -> Report:
         def report(event: Event) -> None:
             history.add(event)
-            self._tell(event)
+            self._report_event(event)
 
         return report
 
@@ -150,9 +151,9 @@ class Application:
                     report(Event(flow.id, EventKind.FAILED, message=failure_of(error).message))
                     raise
         except FlowFailed as error:
-            self._end(flow, error)
+            self._record_failure(flow, error)
         except Exception as error:
-            self._end(flow, FlowFailed(flow.id, failure_of(error)))
+            self._record_failure(flow, FlowFailed(flow.id, failure_of(error)))
 
     def _run_flow(self, flow: Flow, spark: "SparkSession", report: Report) -> None:
         settings = self._settings
@@ -169,7 +170,7 @@ class Application:
                 max_retries=settings.max_retries,
             )
             return
-        with closing(open_parts(flow, settings.kafka, settings.ends)) as parts:
+        with closing(open_flow_context(flow, settings.kafka, settings.ends)) as parts:
             siblings = [each.id for each in self._spec.resolved()]
             shared = check_sole_writer(flow, parts.sink, siblings)
             if shared is not None:
@@ -184,13 +185,13 @@ class Application:
             )
             loop.run()
 
-    def _end(self, flow: Flow, error: FlowFailed) -> None:
+    def _record_failure(self, flow: Flow, error: FlowFailed) -> None:
         self._failed.append(error)
         if not self._settings.until_caught_up and flow.trigger_s is not None:
             self._stop.set()
 
-    def _tell(self, event: Event) -> None:
-        with self._telling:
+    def _report_event(self, event: Event) -> None:
+        with self._report_lock:
             for listener in self._listeners:
                 listener(event)
 
@@ -204,16 +205,16 @@ class Application:
             yield
             return
 
-        def asked(number: int, frame: object) -> None:
+        def on_signal(number: int, frame: object) -> None:
             if self._stop.is_set():
                 if self._before_exit is not None:
                     self._before_exit()
                 os._exit(SHELL_SIGNAL + number)
             self._stop.set()
             for flow in self._flows:
-                self._tell(Event(flow.id, EventKind.STOPPING, message=STOPPING))
+                self._report_event(Event(flow.id, EventKind.STOPPING, message=STOPPING))
 
-        before = {each: signal.signal(each, asked) for each in (signal.SIGTERM, signal.SIGINT)}
+        before = {each: signal.signal(each, on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:

@@ -21,7 +21,7 @@ def lag_of(parts: FlowContext) -> list[PartitionLag]:
 
     For a partition that was never read, all of its records count.
     """
-    log = parts.log.look()
+    log = parts.log.read_bounds()
     held = parts.sink.last_commit(parts.flow.id, list(log.bounds))
     group = parts.log.committed(parts.flow.id)
     beginning = parts.checkpoint.beginning()

@@ -83,9 +83,9 @@ class Metrics:
         elif event.kind is EventKind.FAILED:
             self._failures.labels(flow).inc()
         elif event.kind is EventKind.BATCH:
-            self._landed(event)
+            self._count_batch(event)
 
-    def _landed(self, event: Event) -> None:
+    def _count_batch(self, event: Event) -> None:
         flow = event.flow
         self._batches.labels(flow).inc()
         self._rows.labels(flow).inc(event.rows)

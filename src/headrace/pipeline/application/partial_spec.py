@@ -87,19 +87,19 @@ def _repair(data: object, found: FieldError) -> set[Path]:
     """Removes or replaces an invalid value; returns the paths that are invalid from now on."""
     path = found.path
     if found.kind == UNKNOWN_KEY:
-        _remove(data, path)
+        _remove_value(data, path)
         return set()
     if path[-1:] == ("format",) and found.suggestion:
-        _put(data, path, found.suggestion)
+        _set_value(data, path, found.suggestion)
         return {path}
     if path[-1:] == ("format",) and path[-2:-1] in (("sink",), ("value",), ("key",)):
         path = path[:-1]
     while path:
         placeholder = _placeholder(path)
-        if placeholder is not None and not _holds(data, path, placeholder):
-            _put(data, path, placeholder)
+        if placeholder is not None and not _has_value(data, path, placeholder):
+            _set_value(data, path, placeholder)
             return {path}
-        if found.kind != MISSING_KEY and _remove(data, path):
+        if found.kind != MISSING_KEY and _remove_value(data, path):
             return {path}
         path, found = path[:-1], found._replace(kind="")
     return {()}
@@ -128,7 +128,7 @@ def _placeholder(path: Path) -> object:
             return None
 
 
-def _holds(data: object, path: Path, value: object) -> bool:
+def _has_value(data: object, path: Path, value: object) -> bool:
     parent = _value_at(data, path[:-1])
     if isinstance(parent, dict):
         return parent.get(path[-1]) == value
@@ -144,13 +144,13 @@ def _value_at(data: object, path: Path) -> object:
     return data
 
 
-def _put(data: object, path: Path, value: object) -> None:
+def _set_value(data: object, path: Path, value: object) -> None:
     parent = _value_at(data, path[:-1])
     if isinstance(parent, dict | list):
         parent[path[-1]] = value  # type: ignore[index]
 
 
-def _remove(data: object, path: Path) -> bool:
+def _remove_value(data: object, path: Path) -> bool:
     """Whether there was such a key. The items of a list keep their numbers, so none is removed."""
     parent = _value_at(data, path[:-1])
     if not isinstance(parent, dict):

@@ -29,7 +29,7 @@ def reset(parts: FlowContext, starts: Mapping[TopicPartition, int]) -> ResetResu
     position. The checkpoint drops its pinned schemas and records the current topic ids.
     """
     with parts.checkpoint.locked(parts.flow.id):
-        log = parts.log.look()
+        log = parts.log.read_bounds()
         partitions = list(log.bounds)
         held = parts.sink.last_commit(parts.flow.id, partitions)
         letters = parts.dead_letters

@@ -1,11 +1,11 @@
 """The errors that pydantic finds in the fields of a spec, with positions and fixes."""
 
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from headrace.name_suggestion import nearest_name
 from headrace.pipeline.spec.flow import DeadLetter, Expectation, FlowSpec, PythonStep, SqlStep
 from headrace.pipeline.spec.formats import FORMATS, Avro, Csv, Json, Protobuf, Raw, Registry
 from headrace.pipeline.spec.pipeline import PipelineSpec
@@ -89,9 +89,9 @@ def _unknown_format(
             found = found[step]  # type: ignore[index]
         except (KeyError, IndexError, TypeError):
             return f"{path[-1]} is missing", f"use one of: {', '.join(allowed)}", ""
-    close = get_close_matches(str(found), allowed, n=1)
-    fix = f"did you mean {close[0]}?" if close else f"use one of: {', '.join(allowed)}"
-    return f"{message}: {found!r}", fix, close[0] if close else ""
+    near = nearest_name(str(found), allowed)
+    fix = f"use one of: {', '.join(allowed)}" if near is None else f"did you mean {near}?"
+    return f"{message}: {found!r}", fix, near or ""
 
 
 _CHOICES: Final = {"format": FORMATS, "sink_format": SINKS}
@@ -135,8 +135,7 @@ def _closest_key(path: Path, loc: tuple[str | int, ...]) -> tuple[str, list[str]
     known = sorted(field.alias or name for name, field in section.model_fields.items())
     # A source with neither of these keys is taken for a source of topics.
     candidates = [*known, "files", "delta"] if section is TopicSource else known
-    close = get_close_matches(str(path[-1]), candidates, n=1, cutoff=0.6)
-    return (close[0] if close else ""), known
+    return nearest_name(str(path[-1]), candidates) or "", known
 
 
 def _path_of(loc: tuple[str | int, ...]) -> Path:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.batch.batch_job import output_schema
-from headrace.pipeline.batch.transform import CrossRowStep, TransformError, load_function, run_step
+from headrace.pipeline.batch.stateful_plan import StatefulStep
+from headrace.pipeline.batch.transform import load_function, run_step
+from headrace.pipeline.batch.transform_error import TransformError
 from headrace.pipeline.core.columns import OWN
 from headrace.pipeline.core.partition_types import problems
 from headrace.pipeline.formats import pinned_schemas
@@ -142,7 +144,7 @@ class _FlowCheck:
         def run(rows: "DataFrame") -> "DataFrame":
             try:
                 return run_step(rows, self._flow, number)
-            except CrossRowStep as error:
+            except StatefulStep as error:
                 self._problems.append(Problem(place, error.reason, error.fix))
                 return run_step(rows, _with_batch_scope(self._flow, number), number)
 

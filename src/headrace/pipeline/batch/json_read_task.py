@@ -26,7 +26,7 @@ from headrace.pipeline.formats.simple_json.layout import Unsupported, layout
 from headrace.pipeline.formats.simple_json.reader import SimpleReader
 from headrace.pipeline.sinks.bad_record_split import FILE, READ, line
 from headrace.pipeline.sinks.data_files import FileTask, Writing, describe
-from headrace.pipeline.sinks.partition_values import doubtful
+from headrace.pipeline.sinks.partition_values import suspect_partition_values
 from headrace.pipeline.sinks.schema_evolution import conform
 from headrace.pipeline.source import row_schema
 from headrace.pipeline.source.byte_limit import ByteLimit, ByteLimitWatch
@@ -175,13 +175,13 @@ class ReadTask:
         names = [RECORD, *([row_schema.DAMAGE_COLUMN] if read.with_damage else []), SIMPLE]
         for each, records in records_of(wanted, self.options):
             if watch is not None:
-                watch.look(records)
+                watch.add_chunk(records)
             batch = self._record_batch(records, each)
             parsed, simple = _parse_values(reader, records)
             columns, mask = parsed.columns, None
             if not simple.all():
                 if fields is not None:
-                    fields.look(records.value.filter(pa.array(~simple)))
+                    fields.add_records(records.value.filter(pa.array(~simple)))
                 places = np.cumsum(simple) - 1
                 taken = pa.array(places, pa.int64(), mask=~simple)
                 columns = [column.take(taken) for column in columns]
@@ -202,13 +202,15 @@ class ReadTask:
         fields = None if self.watch is None else self.watch.open()
         count = size_bytes = 0
         for each, records in records_of(wanted, self.options):
-            parsed, simple = _without_doubtful(*_parse_values(reader, records), write.partition_by)
+            parsed, simple = _without_suspect_partitions(
+                *_parse_values(reader, records), write.partition_by
+            )
             writing.add(conform(parsed, write.schema))
             count += len(records)
             size_bytes += records.key_bytes + records.value_bytes
             if not simple.all():
                 if fields is not None:
-                    fields.look(records.value.filter(pa.array(~simple)))
+                    fields.add_records(records.value.filter(pa.array(~simple)))
                 rest = self._record_batch(records, each).filter(pa.array(~simple))
                 yield rest.append_column(REPORT, pa.nulls(rest.num_rows, pa.string()))
         writing.close()
@@ -235,14 +237,14 @@ class ReadTask:
         return pa.RecordBatch.from_arrays([*columns, texts], names=[*schema.names, REPORT])
 
 
-def _without_doubtful(
+def _without_suspect_partitions(
     parsed: pa.RecordBatch, simple: np.ndarray, partition_by: Sequence[str]
 ) -> tuple[pa.RecordBatch, np.ndarray]:
     """Without rows that may not fit the table's partitions; Spark checks those by their records."""
-    doubts = doubtful(parsed, partition_by)
-    if not pc.any(doubts).as_py():
+    suspects = suspect_partition_values(parsed, partition_by)
+    if not pc.any(suspects).as_py():
         return parsed, simple
-    kept = ~doubts.to_numpy(zero_copy_only=False)
+    kept = ~suspects.to_numpy(zero_copy_only=False)
     simple = simple.copy()
     simple[simple] = kept
     return parsed.filter(pa.array(kept)), simple

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.pipeline.core.columns import ERROR
 from headrace.pipeline.formats.record_errors import BadRecord, RecordCheck, literal, problem
 from headrace.pipeline.formats.schema import quoted
-from headrace.pipeline.sinks.partition_values import CHARS_PER_BYTE, NULL_PARTITION, room
+from headrace.pipeline.sinks.partition_values import CHARS_PER_BYTE, NULL_PARTITION, max_value_chars
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sinks import Delta, Iceberg, TableSink
 
@@ -41,17 +41,17 @@ def fitting(rows: "DataFrame", flow: Flow) -> "DataFrame":
 
 
 def _partition_checks(name: str, sink: TableSink) -> Iterator[RecordCheck]:
-    text, kind = quoted(name), BadRecord.UNFIT_PARTITION
+    text, kind, limit = quoted(name), BadRecord.UNFIT_PARTITION, max_value_chars(name)
     written = (
         f"({CHARS_PER_BYTE} * octet_length({text}) - "
         f"{CHARS_PER_BYTE - 1} * length(regexp_replace({text}, {literal(_NOT_PLAIN)}, '')))"
     )
     yield RecordCheck(
         # For most values, the cheap comparison of the length is enough.
-        f"{CHARS_PER_BYTE} * octet_length({text}) > {room(name)} AND {written} > {room(name)}",
+        f"{CHARS_PER_BYTE} * octet_length({text}) > {limit} AND {written} > {limit}",
         kind,
         f"concat({literal(f'{name} is too long for the name of a directory: ')}, {written}, "
-        f"{literal(f' characters, at most {room(name)} are allowed')})",
+        f"{literal(f' characters, at most {limit} are allowed')})",
     )
     if not isinstance(sink, Iceberg):
         yield RecordCheck(

@@ -31,7 +31,7 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePartition:
+class SourceBounds:
     """The partitions as they are now: the first offset, and the offset after the last."""
 
     topic_ids: Mapping[str, str]
@@ -49,8 +49,8 @@ class StartPosition:
     batch committed belong to a deleted topic of the same name."""
 
 
-def adopted(
-    beginning: StartPosition, log: SourcePartition, next_batch: int, on_data_loss: OnDataLoss
+def with_new_partitions(
+    beginning: StartPosition, log: SourceBounds, next_batch: int, on_data_loss: OnDataLoss
 ) -> StartPosition:
     """The start position with the log's new topics and partitions; saved before `next_batch` runs.
 
@@ -101,7 +101,7 @@ class Planner:
         self._max_records = max_records
 
     def next_batch(
-        self, log: SourcePartition, held: CommittedBatch | None, dead_letters: CommittedBatch | None
+        self, log: SourceBounds, held: CommittedBatch | None, dead_letters: CommittedBatch | None
     ) -> BatchPlan:
         """The next batch, perhaps an empty one; raises `PlanError`."""
         last = held.batch_id if held is not None else NO_BATCH
@@ -121,7 +121,7 @@ class Planner:
         return self._following_batch(log, held, last + 1)
 
     def _unfinished_batch(
-        self, log: SourcePartition, dead_letters: CommittedBatch, held: CommittedBatch | None
+        self, log: SourceBounds, dead_letters: CommittedBatch, held: CommittedBatch | None
     ) -> BatchPlan:
         """The batch whose dead letters are committed and whose rows are not: it runs again."""
         self._recreated_topics(log)
@@ -145,7 +145,7 @@ class Planner:
         return BatchPlan(dead_letters.batch_id, tuple(ranges), dead_letters_done=True, lost=missing)
 
     def _following_batch(
-        self, log: SourcePartition, held: CommittedBatch | None, batch_id: int
+        self, log: SourceBounds, held: CommittedBatch | None, batch_id: int
     ) -> BatchPlan:
         recreated = self._recreated_topics(log)
         ranges, lost = [], []
@@ -167,7 +167,7 @@ class Planner:
             return held.offsets[partition]
         return self._beginning.starts.get(partition, first)
 
-    def _recreated_topics(self, log: SourcePartition) -> set[str]:
+    def _recreated_topics(self, log: SourceBounds) -> set[str]:
         """Topics that have another id than when the flow started; raises `PlanError`."""
         known = self._beginning.topic_ids
         changed = {
@@ -201,7 +201,7 @@ class Planner:
         if start < first:
             raise PlanError(
                 f"{partition}: offsets {start} to {first - 1} were deleted before they were read "
-                "(retention). Set on_data_loss: continue to read on from offset {first}"
+                f"(retention). Set on_data_loss: continue to read on from offset {first}"
             )
         raise PlanError(
             f"{partition} ends at {end}, but the table holds it up to {start}: the log lost data, "

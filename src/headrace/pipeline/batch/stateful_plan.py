@@ -1,4 +1,7 @@
-"""Whether a step's Spark plan reads more than one row at a time.
+"""Refuses Python steps that combine rows, and SQL steps that only Spark can parse.
+
+A step must treat each row by itself, unless the spec says `scope: batch`. `refuse_stateful_step`
+enforces the rule with the step's Spark plan; `spec/stateful_sql.py` enforces it for SQL texts.
 
 The text of an SQL step shows that only as far as sqlglot can parse it, and a Python function does
 not show it at all. Spark's analysed plan does: each aggregate, window, limit or join is a node of
@@ -11,6 +14,9 @@ reads, or the alias that a Python step's rows are given.
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from headrace.pipeline.batch.transform_error import TransformError
+from headrace.pipeline.spec.flow import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,12 +70,35 @@ class _Node:
     """Plans inside the node's expressions."""
 
 
+class StatefulStep(TransformError):
+    """A step has `scope: row`, but its plan combines several rows."""
+
+    def __init__(self, number: int, combining: str) -> None:
+        # Imported here because it imports sqlglot, which a spec without SQL does not need.
+        from headrace.pipeline.spec.stateful_sql import STATEFUL_STEP_FIX, stateful_step_error
+
+        self.reason = stateful_step_error(combining)
+        self.fix = STATEFUL_STEP_FIX
+        super().__init__(f"transform[{number}]: {self.reason}. To fix it: {self.fix}")
+
+
+def refuse_stateful_step(made: "DataFrame", step: Step, marker: str, number: int) -> None:
+    """Raises `StatefulStep` if the plan of `made` combines several of the rows named `marker`.
+
+    A SELECT that carries the record needs no check: Spark rejects an aggregate beside a column
+    that is not grouped, such as `_record`.
+    """
+    combining = crosses_rows(made, marker) if step.scope == "row" else ""
+    if combining:
+        raise StatefulStep(number, combining)
+
+
 def crosses_rows(made: "DataFrame", marker: str) -> str:
     """The parts of `made`'s plan that combine several of the rows named `marker`; "" if none."""
-    return reason_in(_analysed_plan(made), marker)
+    return row_combining_nodes(_analysed_plan(made), marker)
 
 
-def reason_in(text: str, marker: str) -> str:
+def row_combining_nodes(text: str, marker: str) -> str:
     """The same for the text of a plan as Spark prints it."""
     reader = _Reader(marker)
     if not reader.reads(_parse_plan(text)):

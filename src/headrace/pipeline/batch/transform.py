@@ -10,14 +10,15 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from headrace.name_suggestion import nearest_name
 from headrace.pipeline.batch.expectations import expect
 from headrace.pipeline.batch.partition_rules import fitting
-from headrace.pipeline.batch.stateful_plan import crosses_rows
+from headrace.pipeline.batch.stateful_plan import refuse_stateful_step
+from headrace.pipeline.batch.transform_error import TransformError
 from headrace.pipeline.core.columns import (
     DELETED,
     ERROR,
@@ -31,7 +32,6 @@ from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.select import read_select
 from headrace.pipeline.spec.sinks import TableSink, Topic
-from headrace.pipeline.spec.spec_rules import PER_BATCH_FIX, per_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,19 +40,6 @@ _KEPT: Final = f"{ERROR} IS NOT NULL OR {DELETED}"
 
 LARGE_BYTES: Final = 16 << 10
 """A value below this size cannot become a record that is too large for a topic."""
-
-
-class TransformError(ValueError):
-    """A step cannot be run. The message says which one, why, and what to change."""
-
-
-class CrossRowStep(TransformError):
-    """A step has `scope: row`, but its plan combines several rows."""
-
-    def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"transform[{number}]: {per_batch(what)}. To fix it: {PER_BATCH_FIX}")
-        self.reason = per_batch(what)
-        self.fix = PER_BATCH_FIX
 
 
 def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
@@ -103,7 +90,7 @@ def _run_sql(rows: "DataFrame", step: SqlStep, view: str, number: int) -> "DataF
         made = rows.sparkSession.sql(select.carrying(view, "false", carried))
     else:
         made = rows.sparkSession.sql(select.over(view))
-        _check_scope(made, step, view, number)
+        refuse_stateful_step(made, step, view, number)
     return _union_bad_rows(made, bad, number)
 
 
@@ -115,18 +102,8 @@ def _run_python(rows: "DataFrame", step: PythonStep, view: str, number: int) -> 
     if not hasattr(made, "selectExpr"):
         kind = type(made).__name__
         raise TransformError(f"transform[{number}]: {step.python} returned {kind}, not a DataFrame")
-    _check_scope(made, step, view, number)
+    refuse_stateful_step(made, step, view, number)
     return _union_bad_rows(made, bad, number)
-
-
-def _check_scope(made: "DataFrame", step: SqlStep | PythonStep, view: str, number: int) -> None:
-    """Raises `CrossRowStep`. A SELECT that carries the record needs no check.
-
-    Spark rejects an aggregate beside a column that is not grouped, such as `_record`.
-    """
-    what = crosses_rows(made, view) if step.scope == "row" else ""
-    if what:
-        raise CrossRowStep(number, what)
 
 
 def _split_good_and_bad(rows: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
@@ -169,8 +146,8 @@ def _load_step(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFram
     function = getattr(module, attribute, None)
     if not callable(function):
         names = [name for name, each in vars(module).items() if callable(each)]
-        close = get_close_matches(attribute, names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        near = nearest_name(attribute, names)
+        hint = "" if near is None else f"; did you mean {near}?"
         raise TransformError(f"{where} has no function {attribute}{hint}")
     return module, function
 

@@ -21,7 +21,7 @@ class OffsetRange(NamedTuple):
     end: int
 
     @property
-    def of(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     @property

@@ -50,4 +50,4 @@ def read_letters(settings: ReadSettings, ranges: Sequence[OffsetRange]) -> Itera
                 record = Record(
                     offsets[at], times[at], keys[at].as_py(), values[at].as_py(), headers
                 )
-                yield Letter(each.of, record, facts_of(headers))
+                yield Letter(each.topic_partition, record, facts_of(headers))

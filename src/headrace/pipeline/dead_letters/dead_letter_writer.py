@@ -9,25 +9,26 @@ directory records the same, because brokers delete the offsets of inactive group
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.client.offsets import delete_offsets
 from headrace.client.results import TopicPartition
+from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.dead_letters.staged_records import staged_letters
 from headrace.pipeline.producer import (
     ProducerFailed,
     ProducerFenced,
     ProducerSettings,
     TransactionalProducer,
+    initialized_producer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
-from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
+from headrace.pipeline.producer.transaction_outcome import ends_of
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_batch_marker import last_marked, marker_of
-from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, settled
+from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, resolve_last_commit
 
 JOURNAL: Final = "dead-letters.json"
 
@@ -36,7 +37,7 @@ def marker_group(pipeline: str) -> str:
     return f"{pipeline}.dead-letters"
 
 
-class DeadLetterWriter:
+class DeadLetterWriter(ClosedOnExit):
     """The dead letters of one pipeline. A new writer fences every earlier one."""
 
     def __init__(
@@ -49,17 +50,6 @@ class DeadLetterWriter:
         self._producer: TransactionalProducer | None = None
         self._partitions = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
@@ -70,8 +60,8 @@ class DeadLetterWriter:
 
         The open transaction of an earlier run has ended when this returns.
         """
-        marker = last_marked(self.group, self._ready().offsets(self.group, partitions))
-        return settled(marker, self._journal.read(), self._was_committed)
+        marker = last_marked(self.group, self._open_producer().offsets(self.group, partitions))
+        return resolve_last_commit(marker, self._journal.read(), self._was_committed)
 
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
         """Writes the batch's bad records and its marker in one transaction; returns their number.
@@ -84,15 +74,15 @@ class DeadLetterWriter:
         if not staged:
             return 0
         if marker is not None and marker.batch_id >= batch.batch_id:
-            _check_own(marker, batch)
+            _check_own_marker(marker, batch)
             return 0
-        producer = self._ready()
+        producer = self._open_producer()
         partitions = self._partition_count(producer)
         done = CommittedBatch(batch.batch_id, batch.ends, f"{self.topic}@{batch.batch_id}")
         written = 0
         try:
             self._journal.intend(
-                WriteIntent(done, producer.identity.producer_id, self._ends(producer))
+                WriteIntent(done, producer.identity.producer_id, self._end_offsets(producer))
             )
             now_ms = time.time_ns() // 1_000_000
             for partition, letter in staged_letters(batch, staged, now_ms):
@@ -109,28 +99,22 @@ class DeadLetterWriter:
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
         """Deletes the marker and the journal, so that the pipeline starts from the beginning."""
-        found = self._ready().offsets(self.group, partitions)
+        found = self._open_producer().offsets(self.group, partitions)
 
         async def delete(client: ClusterClient) -> None:
             timeout_s = self._settings.delivery_timeout_s
             await delete_offsets(client, self.group, list(found), timeout_s=timeout_s)
 
         if found:
-            self._ready().call(delete)
+            self._open_producer().call(delete)
         self._journal.forget()
 
-    def _ready(self) -> TransactionalProducer:
+    def _open_producer(self) -> TransactionalProducer:
         if self._producer is None:
-            producer = TransactionalProducer(self._settings, self.group)
-            try:
-                producer.init()
-            except BaseException:
-                producer.close()
-                raise
-            self._producer = producer
+            self._producer = initialized_producer(self._settings, self.group)
         return self._producer
 
-    def _ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+    def _end_offsets(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
         timeout_s = self._settings.delivery_timeout_s
         try:
             return producer.call(
@@ -140,10 +124,7 @@ class DeadLetterWriter:
             raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
 
     def _was_committed(self, intent: WriteIntent) -> bool:
-        timeout_s = self._settings.delivery_timeout_s
-        return self._ready().call(
-            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
-        )
+        return self._open_producer().was_committed(intent.producer_id, intent.starts)
 
     def _partition_count(self, producer: TransactionalProducer) -> int:
         if not self._partitions:
@@ -157,7 +138,7 @@ class DeadLetterWriter:
         return self._partitions
 
 
-def _check_own(marker: CommittedBatch, batch: BatchInfo) -> None:
+def _check_own_marker(marker: CommittedBatch, batch: BatchInfo) -> None:
     """Raises `ProducerFenced` if the marker has other end offsets than the batch.
 
     A batch whose letters are in the topic is planned from its marker, so both have the same end

@@ -121,8 +121,10 @@ class Replay:
                 self.outcome.sent[ready.into.topic] += 1
         return self.outcome
 
-    def execute(self, told: Callable[[ReplayResult], None] = lambda outcome: None) -> ReplayResult:
-        """Sends the letters; calls `told` after each transaction."""
+    def execute(
+        self, report_progress: Callable[[ReplayResult], None] = lambda outcome: None
+    ) -> ReplayResult:
+        """Sends the letters; calls `report_progress` after each transaction."""
         topic = self._request.topic
         layout = self._layout(topic)
         with TransactionalProducer(self._settings, _group(topic)) as producer:
@@ -135,12 +137,12 @@ class Replay:
             for letters in self._pieces(ranges, ledger, waiting):
                 ready = self._prepared(letters)
                 sent = {(each.letter.at, each.letter.offset) for each in ready}
-                waiting.leave(each for each in letters if (each.at, each.offset) not in sent)
+                waiting.add_unsent(each for each in letters if (each.at, each.offset) not in sent)
                 if ready:
                     self._send(producer, ready, layout, waiting)
-                    told(self.outcome)
+                    report_progress(self.outcome)
         if self._request.limit is None:
-            self._admin.commit(_group(topic), waiting.final(ranges))
+            self._admin.commit(_group(topic), waiting.final_offsets(ranges))
         return self.outcome
 
     def _send(
@@ -161,7 +163,7 @@ class Replay:
             producer.produce(*each.into, [record], batch_bytes=most)
         done = [each.letter for each in ready]
         producer.produce(ledger_topic(topic), 0, entries(layout.topic_id, done, now_ms))
-        producer.send_offsets(_group(topic), waiting.positions(done))
+        producer.send_offsets(_group(topic), waiting.offsets_after(done))
         producer.commit()
         self.outcome.sent.update(each.into.topic for each in ready)
 
@@ -211,7 +213,7 @@ class Replay:
             elif matches:
                 yield letter
             else:
-                waiting.leave([letter])
+                waiting.add_unsent([letter])
 
     # --- records to send -------------------------------------------------------------------------
 
@@ -301,18 +303,20 @@ class _Waiting:
     def __init__(self) -> None:
         self._first: dict[TopicPartition, int] = {}
 
-    def leave(self, letters: Iterable[Letter]) -> None:
+    def add_unsent(self, letters: Iterable[Letter]) -> None:
         for letter in letters:
             at = self._first.get(letter.at, letter.offset)
             self._first[letter.at] = min(at, letter.offset)
 
-    def positions(self, done: Sequence[Letter]) -> dict[TopicPartition, int]:
+    def offsets_after(self, done: Sequence[Letter]) -> dict[TopicPartition, int]:
         """The group's offsets after these letters are sent."""
         behind: dict[TopicPartition, int] = {}
         for letter in done:
             behind[letter.at] = max(behind.get(letter.at, 0), letter.offset + 1)
         return {each: min(self._first.get(each, end), end) for each, end in behind.items()}
 
-    def final(self, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, int]:
+    def final_offsets(self, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, int]:
         """The group's offsets at the end of the replay."""
-        return {each.of: self._first.get(each.of, each.end) for each in ranges}
+        return {
+            each.topic_partition: self._first.get(each.topic_partition, each.end) for each in ranges
+        }

@@ -85,7 +85,7 @@ def read_ledger(
     for each in partitions:
         wanted = OffsetRange(*each, first[each], last[each])
         for value in _values(settings, wanted):
-            _take(each, value, layout.topic_id, spans)
+            _add_entry(each, value, layout.topic_id, spans)
     return ReplayLedger(spans)
 
 
@@ -95,14 +95,14 @@ def _values(settings: ReadSettings, wanted: OffsetRange) -> Iterable[bytes | Non
             yield from chunk.value.to_pylist()
 
 
-def _take(
+def _add_entry(
     at: TopicPartition, value: bytes | None, topic_id: bytes, spans: dict[int, list[Span]]
 ) -> None:
     try:
         entry = json.loads(value or b"")
         if entry["topic_id"] == topic_id.hex():
-            told = [(int(first), int(last)) for first, last in entry["offsets"]]
-            spans.setdefault(int(entry["partition"]), []).extend(told)
+            replayed = [(int(first), int(last)) for first, last in entry["offsets"]]
+            spans.setdefault(int(entry["partition"]), []).extend(replayed)
     except (ValueError, KeyError, TypeError) as error:
         raise ReadFailed(
             f"{at} holds a record that no replay has written ({error}). Nothing is sent again "

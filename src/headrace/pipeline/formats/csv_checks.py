@@ -8,7 +8,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from headrace.pipeline.formats.record_errors import BadRecord, RecordCheck, literal
+from headrace.pipeline.formats.record_errors import (
+    BadRecord,
+    RecordCheck,
+    literal,
+    not_utf8,
+    options_map,
+)
 from headrace.pipeline.formats.schema import Column, Primitive, StructOf, quoted, to_ddl
 from headrace.pipeline.formats.timestamp_rules import YEARS
 from headrace.pipeline.spec.formats import Csv
@@ -30,10 +36,8 @@ def parsed(given: Csv, columns: StructOf, side: str, limit_bytes: int) -> str:
         "timestampFormat": given.timestamp_format,
         "dateFormat": given.date_format,
     }
-    pairs = ", ".join(
-        f"{literal(name)}, {literal(value)}" for name, value in options.items() if value is not None
-    )
-    return f"from_csv({text}, {literal(f'{to_ddl(columns)}, {_CORRUPT} string')}, map({pairs}))"
+    ddl = literal(f"{to_ddl(columns)}, {_CORRUPT} string")
+    return f"from_csv({text}, {ddl}, {options_map(options)})"
 
 
 def field(struct: str, column: Column) -> str:
@@ -59,9 +63,7 @@ def checks(
 ) -> Iterator[RecordCheck]:
     """Yields the checks of one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
-    yield RecordCheck(
-        f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
-    )
+    yield not_utf8(text, prefix)
     yield RecordCheck(
         f"trim({text}) = '' OR {struct} IS NULL OR {struct}.{_CORRUPT} IS NOT NULL",
         BadRecord.NOT_CSV,

@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from headrace.pipeline.formats.not_json import UNREADABLE
-from headrace.pipeline.formats.record_errors import BadRecord, RecordCheck, literal
+from headrace.pipeline.formats.record_errors import (
+    BadRecord,
+    RecordCheck,
+    literal,
+    not_utf8,
+    options_map,
+)
 from headrace.pipeline.formats.schema import (
     ArrayOf,
     Column,
@@ -68,10 +74,7 @@ def parsed(given: Json, columns: StructOf, side: str, limit_bytes: int) -> str:
         "timestampFormat": given.timestamp_format,
         "dateFormat": given.date_format,
     }
-    pairs = ", ".join(
-        f"{literal(name)}, {literal(value)}" for name, value in options.items() if value is not None
-    )
-    return f"from_json({wrapped}, {literal(ddl)}, map({pairs}))"
+    return f"from_json({wrapped}, {literal(ddl)}, {options_map(options)})"
 
 
 def field(struct: str, column: Column) -> str:
@@ -92,9 +95,7 @@ def checks(
         f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_END} IS NULL "
         f"OR size({struct}.{_ROOT}) <> {_ELEMENTS} OR get({struct}.{_ROOT}, 0) IS NULL)"
     )
-    yield RecordCheck(
-        f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
-    )
+    yield not_utf8(text, prefix)
     yield RecordCheck(
         f"{broken} AND NOT {_is_object(text)}",
         BadRecord.NOT_JSON,

@@ -63,7 +63,7 @@ class WatchedFields:
     counts: Counter[str] = field(default_factory=Counter)
     samples: list[Mapping[str, object]] = field(default_factory=list)
 
-    def look(self, values: pa.Array) -> None:
+    def add_records(self, values: pa.Array) -> None:
         """Counts the unknown fields in these records, and keeps samples of their values."""
         known = {each.name for each in self.watch.columns.columns}
         for text in values.drop_null().to_pylist():

@@ -1,6 +1,6 @@
 """The classes of bad records, and the SQL that makes their `_error`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -34,6 +34,14 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
+def options_map(options: Mapping[str, str | None]) -> str:
+    """Returns the options of a SQL function as a SQL map, without options that are None."""
+    pairs = ", ".join(
+        f"{literal(name)}, {literal(value)}" for name, value in options.items() if value is not None
+    )
+    return f"map({pairs})"
+
+
 def problem(kind: BadRecord, message: str, action: str) -> str:
     """Returns the SQL of an `_error`. `message` is a SQL expression."""
     return (
@@ -47,6 +55,12 @@ class RecordCheck(NamedTuple):
     condition: str
     kind: BadRecord
     message: str
+
+
+def not_utf8(text: str, prefix: str = "") -> RecordCheck:
+    """Returns the check of the bytes of a text, which is a SQL expression."""
+    message = literal(f"{prefix}is not UTF-8")
+    return RecordCheck(f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, message)
 
 
 def verdict(good: str, checks: Iterable[RecordCheck], action: str) -> str:

@@ -276,11 +276,11 @@ def _tombstone_error(plans: list[_Plan], flow: Flow) -> str:
         for plan in plans[1:]
         for each in plan.prepared.columns.columns
     }
-    told = [known[name] for name in sink.key if name in known]
-    if not known or (not flow.transform and len(told) < len(sink.key)):
+    known_keys = [known[name] for name in sink.key if name in known]
+    if not known or (not flow.transform and len(known_keys) < len(sink.key)):
         absent = "true"
     else:
-        absent = " OR ".join(f"{each} IS NULL" for each in told) or f"{RECORD}.key IS NULL"
+        absent = " OR ".join(f"{each} IS NULL" for each in known_keys) or f"{RECORD}.key IS NULL"
     message = literal(f"a null value deletes by {', '.join(sink.key)}, which the key does not hold")
     found = problem(BadRecord.MISSING_KEY, message, flow.on_error)
     return f"CASE WHEN {RECORD}.value IS NULL AND ({absent}) THEN {found} END"

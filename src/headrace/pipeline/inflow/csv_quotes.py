@@ -56,7 +56,7 @@ class Quoting(NamedTuple):
     """Whether blanks before a quote are ignored."""
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> "Quoting":
+    def from_options(cls, options: Mapping[str, str]) -> "Quoting":
         given = {name.lower(): value for name, value in options.items()}
         quote = given.get("quote", '"')
         return cls(
@@ -113,7 +113,7 @@ class QuotedLines(NamedTuple):
     """The line ends that end a record."""
 
 
-def look_at(chunks: Iterable[bytes], quoting: Quoting) -> QuotedLines:
+def scan_quotes(chunks: Iterable[bytes], quoting: Quoting) -> QuotedLines:
     """Scans a file for quoted values; raises `UnclosedQuote`. Skips lines without quotes."""
     if not quoting.quote:
         deque(chunks, maxlen=0)
@@ -147,7 +147,7 @@ class _Scan:
         while (mark := text.find(self._quoting.quote, at)) >= 0:
             start = _line_start(text, at, mark)
             self._note_ends(text[at:start])
-            at = self._behind(text, start)
+            at = self._end_of_records(text, start)
             if at > start:
                 continue
             if self._patterns.within_quotes.match(text, start):
@@ -161,7 +161,7 @@ class _Scan:
         self._note_ends(text[at:end])
         return end, False
 
-    def _behind(self, text: bytes, start: int) -> int:
+    def _end_of_records(self, text: bytes, start: int) -> int:
         """The end of the records that begin at `start`; `start` if it is not known."""
         comment = self._quoting.comment
         if comment and text.startswith(comment, start):

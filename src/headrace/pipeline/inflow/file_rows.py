@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.core.columns import DELETED, ERROR, ERROR_TYPE, RECORD
 from headrace.pipeline.formats.json_checks import not_strings
-from headrace.pipeline.formats.record_errors import BadRecord, RecordCheck, literal, verdict
+from headrace.pipeline.formats.record_errors import (
+    BadRecord,
+    RecordCheck,
+    literal,
+    not_utf8,
+    verdict,
+)
 from headrace.pipeline.formats.schema import StructOf, quoted
 from headrace.pipeline.spec.flow import Flow
 
@@ -62,7 +68,7 @@ def json_rows(
         .withColumn(_PARSED, F.from_json(F.expr(_WRAPPED), wrapper, reading))
     )
     checks = [
-        RecordCheck("NOT is_valid_utf8(value)", BadRecord.INVALID_UTF8, literal("is not UTF-8")),
+        not_utf8("value"),
         RecordCheck(
             f"NOT {_FITS} AND NOT {_IS_ALONE}",
             BadRecord.NOT_JSON,

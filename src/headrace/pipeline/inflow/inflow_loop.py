@@ -20,15 +20,10 @@ from headrace.pipeline.inflow.inflow_dead_letters import RowOrigin, line_letters
 from headrace.pipeline.inflow.inputs import TO_DO, Input, open_input
 from headrace.pipeline.inflow.line_numbers import path_of_uri
 from headrace.pipeline.runner.events import Event, EventKind, Report
-from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.runner.flow_factory import open_sink
-from headrace.pipeline.runner.flow_loop import (
-    FIRST_PAUSE_S,
-    LONGEST_PAUSE_S,
-    MAX_RETRIES,
-    BadRecordFound,
-    FlowFailed,
-)
+from headrace.pipeline.runner.flow_loop import BadRecordFound
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES
+from headrace.pipeline.runner.step_loop import LoopStep, run_steps
 from headrace.pipeline.sinks.bad_record_split import FailedRecord
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_sink import TopicSink
@@ -70,24 +65,21 @@ class InflowLoop:
 
     def run(self) -> None:
         """Runs batches until the flow ends; raises `FlowFailed`."""
-        self._tell(EventKind.STARTED)
-        attempt = 0
-        while not self._stop.is_set():
-            try:
-                committed = self.step()
-            except Exception as error:
-                attempt += 1
-                self._failed(error, attempt)
-                continue
-            attempt = 0
-            if committed is None:
-                if self._until_caught_up:
-                    self._tell(EventKind.CAUGHT_UP)
-                    break
-                self._stop.wait(self._flow.trigger_s or 0)
-        self._tell(EventKind.STOPPED)
+        run_steps(
+            self._step,
+            self._flow.id,
+            self._report,
+            self._stop,
+            interval_s=self._flow.trigger_s or 0,
+            max_retries=self._max_retries,
+        )
 
-    def step(self) -> CommittedBatch | None:
+    def _step(self) -> LoopStep:
+        if self.run_next_batch() is not None:
+            return LoopStep.MORE  # the next step finds out whether there is more input
+        return LoopStep.CAUGHT_UP if self._until_caught_up else LoopStep.IDLE
+
+    def run_next_batch(self) -> CommittedBatch | None:
         """Runs the next batch; returns None if there is no new input."""
         held = self._sink.last_commit(self._flow.id, [])
         last = held.batch_id if held is not None else NO_BATCH
@@ -100,10 +92,10 @@ class InflowLoop:
         try:
             return self._run_batch(intent)
         except Exception as error:
-            told = self._inputs.explained(error)
-            if told is error:
+            explained = self._inputs.clearer_error(error)
+            if explained is error:
                 raise
-            raise told from error
+            raise explained from error
 
     def _run_batch(self, intent: BatchIntent) -> CommittedBatch:
         began = time.perf_counter()
@@ -121,7 +113,7 @@ class InflowLoop:
             result = write_rows(shaped, self._flow, write, str(staging), explanation)
             origin = RowOrigin(intent, self._inputs.storage_options)
             if result.failed is not None:
-                raise BadRecordFound(f"{_said(result.failed, origin)}. {TO_DO}. {GO_ON}")
+                raise BadRecordFound(f"{_failed_row_text(result.failed, origin)}. {TO_DO}. {GO_ON}")
             if result.staged:
                 now_ms = time.time_ns() // 1_000_000
                 self._sink.write_dead_letters(line_letters(batch, result.staged, origin, now_ms))
@@ -143,20 +135,8 @@ class InflowLoop:
         )
         return committed
 
-    def _failed(self, error: Exception, attempt: int) -> None:
-        failure = failure_of(error)
-        if not failure.passing or attempt > self._max_retries:
-            self._tell(EventKind.FAILED, message=failure.message)
-            raise FlowFailed(self._flow.id, failure) from error
-        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
-        self._tell(EventKind.RETRY, message=f"{failure.message} (again in {pause:g} s)")
-        self._stop.wait(pause)
 
-    def _tell(self, kind: EventKind, *, message: str = "") -> None:
-        self._report(Event(self._flow.id, kind, message=message))
-
-
-def _said(failed: FailedRecord, origin: RowOrigin) -> str:
+def _failed_row_text(failed: FailedRecord, origin: RowOrigin) -> str:
     """The error, with the file and the number of the line or row, if it is known."""
     path = path_of_uri(failed.topic)
     if failed.offset != NO_NUMBER:

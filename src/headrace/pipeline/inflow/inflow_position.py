@@ -20,17 +20,17 @@ class Inflow:
     sink: TableSink
     checkpoint: Checkpoint
 
-    def held(self) -> CommittedBatch | None:
+    def last_commit(self) -> CommittedBatch | None:
         """The last batch in the topic, by the topic's marker."""
         return self.sink.last_commit(self.flow.id, [])
 
-    def standing(self) -> InputProgress:
+    def progress(self) -> InputProgress:
         """The progress of reading."""
-        return self.inputs.standing(self.read())
+        return self.inputs.progress(self.read())
 
     def read(self) -> list[BatchIntent]:
         """The batches whose input is not read again."""
-        held = self.held()
+        held = self.last_commit()
         last = held.batch_id if held is not None else NO_BATCH
         intents = BatchIntents(self.checkpoint.path)
         begun = intents.get(last + 1)
@@ -44,9 +44,9 @@ class Inflow:
         Before the first batch the topic may not exist, so the next run commits the batch.
         """
         with self.checkpoint.locked(self.flow.id):
-            held = self.held()
+            held = self.last_commit()
             batch_id = (held.batch_id if held is not None else NO_BATCH) + 1
-            BatchIntents(self.checkpoint.path).save(self.inputs.moved(batch_id, to))
+            BatchIntents(self.checkpoint.path).save(self.inputs.reset_intent(batch_id, to))
             if held is None:
                 return None
             return self.sink.commit(BatchInfo(self.flow.id, batch_id, ()), [])

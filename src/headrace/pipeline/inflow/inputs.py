@@ -13,7 +13,7 @@ from headrace.pipeline.inflow.csv_quotes import (
     BadText,
     Quoting,
     chunks_of,
-    look_at,
+    scan_quotes,
     utf8,
 )
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
@@ -84,15 +84,15 @@ class Input(Protocol):
         """The rows of a batch, with Headrace's own columns."""
         ...
 
-    def explained(self, error: Exception) -> Exception:
+    def clearer_error(self, error: Exception) -> Exception:
         """A clearer error for the error of a batch, or the error itself."""
         ...
 
-    def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
+    def progress(self, before: Iterable[BatchIntent]) -> InputProgress:
         """The progress after the batches `before`."""
         ...
 
-    def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
+    def reset_intent(self, batch_id: int, to: ResetTarget) -> BatchIntent:
         """The empty batch that moves the position to the target; raises `NotMovable`."""
         ...
 
@@ -113,13 +113,13 @@ class FolderInput:
     def _found(self) -> list[FoundFile]:
         return list_files(self._source.files, self.storage_options)
 
-    def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
+    def progress(self, before: Iterable[BatchIntent]) -> InputProgress:
         known = _known(before)
         found = [each.path for each in self._found()]
         waiting = sum(path not in known for path in found)
         return InputProgress("files", self._source.files, len(found) - waiting, len(found), waiting)
 
-    def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
+    def reset_intent(self, batch_id: int, to: ResetTarget) -> BatchIntent:
         """From `beginning`, all files are read again; from `end`, only files that are new."""
         match to.kind:
             case "beginning":
@@ -179,9 +179,9 @@ class FolderInput:
 
     def _line_ends(self, path: str) -> str:
         """The line end of records if quoted values span lines, else "". Raises `BadFile`."""
-        quoting = Quoting.of(self._options())
+        quoting = Quoting.from_options(self._options())
         try:
-            found = look_at(utf8(chunks_of(path, self.storage_options)), quoting)
+            found = scan_quotes(utf8(chunks_of(path, self.storage_options)), quoting)
         except BadText as error:
             raise BadFile(f"{path}: {error}. {TO_DO}") from error
         if not found.spans_lines:
@@ -201,7 +201,7 @@ class FolderInput:
         reader = self._reader(spark).option("multiLine", str(spans).lower())
         return reader.option("mode", "DROPMALFORMED").load(files).schema
 
-    def explained(self, error: Exception) -> Exception:
+    def clearer_error(self, error: Exception) -> Exception:
         if not any(sign in str(error) for sign in _UNREADABLE):
             return error
         kind = self._source.format.upper() if self._source.format != "parquet" else "Parquet"
@@ -283,14 +283,14 @@ class DeltaTableInput:
             through, done = version, 0
         return BatchIntent(batch_id, tuple(files), through=through, versions=tuple(of))
 
-    def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
+    def progress(self, before: Iterable[BatchIntent]) -> InputProgress:
         read = max((intent.through for intent in before), default=None)
         versions = self._log.versions() or [-1]
         held = self._start(versions) - 1 if read is None else read
         newest = versions[-1]
         return InputProgress("versions", self._source.delta, held, newest, max(0, newest - held))
 
-    def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
+    def reset_intent(self, batch_id: int, to: ResetTarget) -> BatchIntent:
         versions = self._log.versions()
         match to.kind:
             case "beginning":
@@ -321,7 +321,7 @@ class DeltaTableInput:
         files = [for_spark(each) for each in intent.files]
         return Rows(whole_rows(reader.parquet(*files), flow, _ROW_NUMBER))
 
-    def explained(self, error: Exception) -> Exception:
+    def clearer_error(self, error: Exception) -> Exception:
         return error
 
     @property

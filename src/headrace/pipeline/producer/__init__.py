@@ -7,7 +7,10 @@ from headrace.pipeline.producer.errors import (
     TriedAgain,
 )
 from headrace.pipeline.producer.settings import ProducerSettings, producer_settings
-from headrace.pipeline.producer.transactional_producer import TransactionalProducer
+from headrace.pipeline.producer.transactional_producer import (
+    TransactionalProducer,
+    initialized_producer,
+)
 
 __all__ = [
     "CommitUncertain",
@@ -16,5 +19,6 @@ __all__ = [
     "ProducerSettings",
     "TransactionalProducer",
     "TriedAgain",
+    "initialized_producer",
     "producer_settings",
 ]

@@ -194,8 +194,8 @@ class BatchSender:
                 code_of=lambda got: _partition(got).error_code,
             )
         except ClientError as error:
-            passing = error.retriable or isinstance(error, DeadlineExceeded)
-            kind = NotAcknowledged if passing else ProducerFailed
+            retriable = error.retriable or isinstance(error, DeadlineExceeded)
+            kind = NotAcknowledged if retriable else ProducerFailed
             raise kind(f"{what} was not acknowledged: {error}") from error
         code = code_of_number(_partition(answer).error_code)
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):

@@ -4,19 +4,16 @@ The task writes with the driver's producer id and epoch. No other task writes to
 its sequence numbers begin with 0. It can neither commit nor abort.
 """
 
-from random import SystemRandom
-from types import TracebackType
-from typing import Self
-
 from headrace.client.client import ClusterClient
-from headrace.clock import SystemClock
+from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.producer.batch_sender import BatchSender, Sequences, TransactionIdentity
 from headrace.pipeline.producer.loop_thread import LoopThread
 from headrace.pipeline.producer.record_writer import RecordWriter
 from headrace.pipeline.producer.settings import ProducerSettings
+from headrace.pipeline.source.cluster_client import cluster_client
 
 
-class TaskProducer:
+class TaskProducer(ClosedOnExit):
     """A context manager. After `writer.flush` returns, all records are in the log."""
 
     def __init__(self, settings: ProducerSettings, identity: TransactionIdentity) -> None:
@@ -25,28 +22,18 @@ class TaskProducer:
         appender = BatchSender(self._client, identity, settings)
         self.writer = RecordWriter(self._thread, appender, identity, settings, Sequences())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self.writer.stop()
-            self._thread.run(self._client.close())
-        finally:
-            self._thread.close()
+    def close(self) -> None:
+        """Closes it. The transaction stays open: the driver ends it."""
+        close_connections(self._thread, self._client, self.writer)
 
 
-def cluster_client(settings: ProducerSettings) -> ClusterClient:
-    return ClusterClient(
-        settings.bootstrap_servers,
-        client_id=settings.client_id,
-        clock=SystemClock(),
-        random=SystemRandom(),
-        security=settings.security,
-        request_timeout_s=settings.request_timeout_s,
-    )
+def close_connections(
+    thread: LoopThread, client: ClusterClient, writer: RecordWriter | None
+) -> None:
+    """Stops the writer, and closes the client and the thread that both run on."""
+    try:
+        if writer is not None:
+            writer.stop()
+        thread.run(client.close())
+    finally:
+        thread.close()

@@ -14,7 +14,7 @@ from headrace.client.client import ClusterClient
 from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import ClientError, code_of_number
 from headrace.client.offsets import NO_OFFSET, CommittedOffset
-from headrace.client.results import TopicPartition
+from headrace.client.results import TopicPartition, group_by_topic, indexes_by_topic
 from headrace.pipeline.producer.batch_sender import TransactionIdentity
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, failure
 from headrace.pipeline.producer.settings import ProducerSettings
@@ -83,8 +83,7 @@ class TransactionCoordinatorClient:
             # Brokers with a lower limit do not return the limit.
             self._timeout_ms //= 3
             answer = await self._init(self._timeout_ms)
-        if answer.error_code:
-            raise failure(code_of_number(answer.error_code), f"{self._id}: init")
+        _raise_refusal(answer.error_code, f"{self._id}: init")
         implicit = await self._is_implicit()
         return TransactionIdentity(self._id, answer.producer_id, answer.producer_epoch, implicit)
 
@@ -113,10 +112,7 @@ class TransactionCoordinatorClient:
         """Adds partitions to the transaction, if writing to them does not add them."""
         wanted = list(dict.fromkeys(partitions))
         async with self._joining:
-            topics: dict[str, list[int]] = {}
-            for topic, index in wanted:
-                if TopicPartition(topic, index) not in self._joined:
-                    topics.setdefault(topic, []).append(index)
+            topics = indexes_by_topic(each for each in wanted if each not in self._joined)
             if not topics:
                 return
             answer = await self._ask(
@@ -133,9 +129,7 @@ class TransactionCoordinatorClient:
                 at_most=ADD_PARTITIONS_AT_MOST,
                 code_of=_adding_code,
             )
-            code = code_of_number(_adding_code(answer))
-            if code is not ErrorCode.NONE:
-                raise failure(code, f"{self._id}: adding {', '.join(topics)}")
+            _raise_refusal(_adding_code(answer), f"{self._id}: adding {', '.join(topics)}")
             self._joined.update(wanted)
 
     async def send_offsets(
@@ -163,14 +157,15 @@ class TransactionCoordinatorClient:
                 ),
                 AddOffsetsToTxnResponse,
             )
-            if added.error_code:
-                raise failure(code_of_number(added.error_code), what)
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, index), offset in sorted(offsets.items()):
-            each = TxnOffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=metadata
-            )
-            topics.setdefault(topic, []).append(each)
+            _raise_refusal(added.error_code, what)
+        topics = group_by_topic(
+            sorted(offsets),
+            lambda each: TxnOffsetCommitRequestPartition(
+                partition_index=each.partition,
+                committed_offset=offsets[each],
+                committed_metadata=metadata,
+            ),
+        )
         answer = await self._ask(
             TxnOffsetCommitRequest(
                 transactional_id=self._id,
@@ -187,22 +182,17 @@ class TransactionCoordinatorClient:
             at_most=IMPLICIT_OFFSETS if identity.implicit else EXPLICIT_OFFSETS,
             code_of=_offsets_code,
         )
-        code = code_of_number(_offsets_code(answer))
-        if code is not ErrorCode.NONE:
-            raise failure(code, what)
+        _raise_refusal(_offsets_code(answer), what)
 
     async def offsets(
         self, group: str, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, CommittedOffset]:
-        topics: dict[str, list[int]] = {}
-        for topic, index in partitions:
-            topics.setdefault(topic, []).append(index)
         answer = await self._ask(
             OffsetFetchRequest(
                 group_id=group,
                 topics=[
                     OffsetFetchRequestTopic(name=name, partition_indexes=of)
-                    for name, of in topics.items()
+                    for name, of in indexes_by_topic(partitions).items()
                 ],
                 require_stable=True,
             ),
@@ -211,9 +201,7 @@ class TransactionCoordinatorClient:
             at_most=ONE_GROUP,
             code_of=_positions_code,
         )
-        code = code_of_number(_positions_code(answer))
-        if code is not ErrorCode.NONE:
-            raise failure(code, f"the offsets of group {group}")
+        _raise_refusal(_positions_code(answer), f"the offsets of group {group}")
         return {
             TopicPartition(topic.name, each.partition_index): CommittedOffset(
                 each.committed_offset, each.committed_leader_epoch, each.metadata or ""
@@ -238,8 +226,7 @@ class TransactionCoordinatorClient:
             )
         except ProducerFailed as error:
             raise CommitUncertain(f"{self._id}: commit: {error}") from error
-        if answer.error_code:
-            raise failure(code_of_number(answer.error_code), f"{self._id}: commit")
+        _raise_refusal(answer.error_code, f"{self._id}: commit")
         self._joined.clear()
         if answer.producer_id >= 0:
             return identity._replace(producer_id=answer.producer_id, epoch=answer.producer_epoch)
@@ -266,6 +253,13 @@ class TransactionCoordinatorClient:
             )
         except ClientError as error:
             raise ProducerFailed(f"{self._id}: {error}") from error
+
+
+def _raise_refusal(number: int, what: str) -> None:
+    """Raises the error of a code other than NONE; `what` failed."""
+    code = code_of_number(number)
+    if code is not ErrorCode.NONE:
+        raise failure(code, what)
 
 
 def _code(answer: Struct) -> int:

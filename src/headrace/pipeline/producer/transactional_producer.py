@@ -9,25 +9,40 @@ Tasks may also write in the transaction: `begin` returns the identity that they 
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from headrace.client.client import ClusterClient
 from headrace.client.offsets import CommittedOffset
 from headrace.client.results import TopicPartition
+from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.producer.batch_sender import BatchSender, Sequences, TransactionIdentity
 from headrace.pipeline.producer.errors import ProducerFailed
 from headrace.pipeline.producer.loop_thread import LoopThread
 from headrace.pipeline.producer.record_writer import RecordWriter
 from headrace.pipeline.producer.settings import ProducerSettings
-from headrace.pipeline.producer.task_producer import cluster_client
+from headrace.pipeline.producer.task_producer import close_connections
 from headrace.pipeline.producer.transaction_coordinator_client import TransactionCoordinatorClient
+from headrace.pipeline.producer.transaction_outcome import was_committed
+from headrace.pipeline.source.cluster_client import cluster_client
 from headrace.records.record import Record
 
 T = TypeVar("T")
 
 
-class TransactionalProducer:
+def initialized_producer(
+    settings: ProducerSettings, transactional_id: str
+) -> "TransactionalProducer":
+    """A producer that has taken over the transactional id, and that the caller must close."""
+    producer = TransactionalProducer(settings, transactional_id)
+    try:
+        producer.init()
+    except BaseException:
+        producer.close()
+        raise
+    return producer
+
+
+class TransactionalProducer(ClosedOnExit):
     """Blocking; for one thread. As a context manager, it closes the producer without a commit."""
 
     def __init__(self, settings: ProducerSettings, transactional_id: str) -> None:
@@ -40,25 +55,9 @@ class TransactionalProducer:
         self._writer: RecordWriter | None = None
         self._open = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Closes it. An open transaction stays open until the next `init` or its timeout."""
-        try:
-            if self._writer is not None:
-                self._writer.stop()
-            self._thread.run(self._client.close())
-        finally:
-            self._thread.close()
+        close_connections(self._thread, self._client, self._writer)
 
     @property
     def identity(self) -> TransactionIdentity:
@@ -142,6 +141,14 @@ class TransactionalProducer:
         if self._open:
             # Taking over the id again ends the transaction in any state, and resets its sequences.
             self.init()
+
+    def was_committed(self, producer_id: int, starts: Mapping[TopicPartition, int]) -> bool:
+        """Whether the first transaction of that producer after `starts` was committed.
+
+        The transaction must have ended. Raises `ProducerFailed` if the log does not show it.
+        """
+        timeout_s = self._settings.delivery_timeout_s
+        return self.call(lambda client: was_committed(client, producer_id, starts, timeout_s))
 
     def call(self, ask: Callable[[ClusterClient], Coroutine[object, object, T]]) -> T:
         """Runs another request over this producer's connections; raises `ClientError`."""

@@ -67,85 +67,85 @@ class BatchFailure(NamedTuple):
     """The message to report, and whether to retry."""
 
     message: str
-    passing: bool = False
+    retriable: bool = False
     unreachable: bool = False
 
 
 def failure_of(error: BaseException) -> BatchFailure:
     """Returns the classification of an error."""
-    found = _failure(error)
+    found = _classify(error)
     if any(sign in str(error).lower() for sign in _FULL):
         return BatchFailure(f"{found.message[:MAX_MESSAGE]}. {FREE_SPACE}")
     return found
 
 
-def _failure(error: BaseException) -> BatchFailure:
+def _classify(error: BaseException) -> BatchFailure:
     match error:
         case RegistryUnreachable():
-            return BatchFailure(str(error), passing=True, unreachable=True)
+            return BatchFailure(str(error), retriable=True, unreachable=True)
         case DataLost():
-            return BatchFailure(str(error), passing=True)  # the next plan resolves it
+            return BatchFailure(str(error), retriable=True)  # the next plan resolves it
         case FormatError():
             return BatchFailure(str(error))
         case ReadFailed():
-            return _reading(error)
+            return _read_failure(error)
         case ProducerFailed():
-            return _producing(error)
+            return _producer_failure(error)
         case ClientError():
-            return BatchFailure(str(error), passing=_is_passing(error), unreachable=True)
-    if _is_sparks(error):
-        return _sparks(error)
+            return BatchFailure(str(error), retriable=_is_retriable(error), unreachable=True)
+    if _is_spark_error(error):
+        return _spark_failure(error)
     return BatchFailure(str(error) or type(error).__name__)
 
 
-def _reading(error: ReadFailed) -> BatchFailure:
+def _read_failure(error: ReadFailed) -> BatchFailure:
     cause = error.__cause__
     if isinstance(cause, ClientError):
-        return BatchFailure(str(error), passing=_is_passing(cause), unreachable=True)
-    return BatchFailure(str(error), passing="is damaged" not in str(error))
+        return BatchFailure(str(error), retriable=_is_retriable(cause), unreachable=True)
+    return BatchFailure(str(error), retriable="is damaged" not in str(error))
 
 
-def _producing(error: ProducerFailed) -> BatchFailure:
+def _producer_failure(error: ProducerFailed) -> BatchFailure:
     """An unreachable broker may come back, so a retry can succeed. A rejection is final."""
     cause = error.__cause__
     if isinstance(error, CommitUncertain | TriedAgain):
-        return BatchFailure(str(error), passing=True, unreachable=True)
+        return BatchFailure(str(error), retriable=True, unreachable=True)
     if isinstance(cause, ClientError):
-        return BatchFailure(str(error), passing=_is_passing(cause), unreachable=True)
+        return BatchFailure(str(error), retriable=_is_retriable(cause), unreachable=True)
     return BatchFailure(str(error))
 
 
-def _is_passing(error: ClientError) -> bool:
+def _is_retriable(error: ClientError) -> bool:
     return error.retriable or isinstance(error, DeadlineExceeded)
 
 
-def _is_sparks(error: BaseException) -> bool:
+def _is_spark_error(error: BaseException) -> bool:
     return type(error).__module__.split(".")[0] in ("pyspark", "py4j", "grpc")
 
 
-def _sparks(error: BaseException) -> BatchFailure:
+def _spark_failure(error: BaseException) -> BatchFailure:
     text = str(error)
     if any(sign in text or sign in type(error).__name__ for sign in _GONE):
         return BatchFailure("Spark's own process has gone; its log says why")
-    lacking = _lacking(text)
+    lacking = _missing_on_workers(text)
     if lacking is not None:
         return BatchFailure(lacking)
-    raised = raised_in(text)
+    raised = raised_exception(text)
     if raised is not None:
         name, message = raised
         if name in ("DataLost", "ReadFailed"):
-            return BatchFailure(message, passing="is damaged" not in message)
+            return BatchFailure(message, retriable="is damaged" not in message)
         if name in _PRODUCING:
-            return BatchFailure(message, passing=_PRODUCING[name], unreachable=_PRODUCING[name])
+            return BatchFailure(message, retriable=_PRODUCING[name], unreachable=_PRODUCING[name])
         reaching = name in _REACHING
         shown = message if name in _OWN else f"a task failed with {name}: {message}"
-        return BatchFailure(shown[:MAX_MESSAGE], passing=reaching, unreachable=reaching)
+        return BatchFailure(shown[:MAX_MESSAGE], retriable=reaching, unreachable=reaching)
     condition = _CONDITION.search(text)
     shown = condition[0].partition(" SQLSTATE")[0] if condition else text.strip()
-    return BatchFailure(shown[:MAX_MESSAGE], passing=any(sign in text for sign in _PASSING))
+    return BatchFailure(shown[:MAX_MESSAGE], retriable=any(sign in text for sign in _PASSING))
 
 
-def _lacking(text: str) -> str | None:
+def _missing_on_workers(text: str) -> str | None:
     """Returns the software that Spark's workers lack, and how to install it.
 
     Returns None if the error has another cause.
@@ -171,7 +171,7 @@ def _lacking(text: str) -> str | None:
     return None
 
 
-def raised_in(text: str) -> tuple[str, str] | None:
+def raised_exception(text: str) -> tuple[str, str] | None:
     """Returns the name and message of the Python exception at the end of Spark's traceback."""
     _, traceback, rest = text.rpartition("Traceback (most recent call last)")
     if not traceback:

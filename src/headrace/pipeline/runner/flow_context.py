@@ -30,9 +30,9 @@ class FlowContext:
     checkpoint: Checkpoint
     kafka: Mapping[str, str]
 
-    def held(self) -> CommittedBatch | None:
+    def last_commit(self) -> CommittedBatch | None:
         """Returns the last batch in the table, for the partitions that exist now."""
-        return self.sink.last_commit(self.flow.id, list(self.log.look().bounds))
+        return self.sink.last_commit(self.flow.id, list(self.log.read_bounds().bounds))
 
     def close(self) -> None:
         closing = getattr(self.sink, "close", None)  # only a topic sink has connections
@@ -42,7 +42,7 @@ class FlowContext:
             self.dead_letters.close()
 
 
-def open_parts(
+def open_flow_context(
     flow: Flow, given: Mapping[str, str], ends: Mapping[TopicPartition, int] | None = None
 ) -> FlowContext:
     """Opens the resources of a flow. `given` overrides its client settings.

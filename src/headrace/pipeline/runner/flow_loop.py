@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -38,10 +37,10 @@ from headrace.pipeline.batch.planner import (
     BatchPlan,
     OnDataLoss,
     Planner,
-    SourcePartition,
+    SourceBounds,
     StartPosition,
-    adopted,
     caught_up,
+    with_new_partitions,
 )
 from headrace.pipeline.core.offsets import limited
 from headrace.pipeline.formats.new_fields import FieldWatch, NewFields, found_in
@@ -49,23 +48,25 @@ from headrace.pipeline.formats.prepared_format import Schemas, grow
 from headrace.pipeline.formats.prepared_format import prepare as prepare_formats
 from headrace.pipeline.formats.schema import type_text
 from headrace.pipeline.runner.events import Event, EventKind, Report
-from headrace.pipeline.runner.failures import BatchFailure, failure_of
 from headrace.pipeline.runner.flow_context import FlowContext
+from headrace.pipeline.runner.flow_retries import MAX_RETRIES
+from headrace.pipeline.runner.step_loop import LoopStep, run_steps
 from headrace.pipeline.runner.table_maintenance import TableMaintenance
 from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, TaskWriter
 from headrace.pipeline.sinks.topic_delivery import Delivery
 from headrace.pipeline.source.byte_limit import RecordsTooLarge
 from headrace.pipeline.source.options import read_options
-from headrace.pipeline.spark.unmetered_session import QuickSession, can_be_quick, quick_session
+from headrace.pipeline.spark.unmetered_session import (
+    UnmeteredSession,
+    can_run_unmetered,
+    open_unmetered_session,
+)
 from headrace.pipeline.spec.sinks import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_RETRIES: Final = 12
-FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 30.0
 INFERENCE_RECORDS: Final = 10_000
 UNKNOWN_SIZE_RECORDS: Final = 10_000
 """The most records in a batch with a limit in bytes, while the size of records is unknown."""
@@ -77,32 +78,12 @@ NOT_WATCHED: Final = (
 )
 
 
-class FlowFailed(Exception):
-    """The flow cannot continue. The message is written for the user."""
-
-    def __init__(self, flow: str, failure: BatchFailure) -> None:
-        super().__init__(failure.message)
-        self.flow = flow
-        self.failure = failure
-
-
 class BadRecordFound(Exception):
     """A record is bad, and the flow's `on_error` or an expectation is set to `fail`."""
 
 
 class AnotherRun(Exception):
     """The table already has a batch with this number from another run."""
-
-
-class LoopStep(Enum):
-    """The result of one iteration of the loop."""
-
-    BATCH = auto()
-    """A batch was committed. When it was planned, there was nothing more to read."""
-    MORE = auto()
-    """A batch was committed. There is more to read."""
-    IDLE = auto()
-    CAUGHT_UP = auto()
 
 
 @dataclass(slots=True)
@@ -155,11 +136,11 @@ class FlowLoop:
         self._until_caught_up = until_caught_up or flow.trigger_s is None
         self._max_retries = max_retries
         self._on_data_loss = OnDataLoss(parts.source.on_data_loss)
-        self._upkeep = TableMaintenance(flow, parts.sink, parts.checkpoint)
+        self._maintenance = TableMaintenance(flow, parts.sink, parts.checkpoint)
         self._goal: dict[TopicPartition, int] | None = None
         self._schemas: Schemas | None = None
         self._form: SimpleForm | None = None
-        self._quick: QuickSession | None = None
+        self._unmetered: UnmeteredSession | None = None
         self._sink_ready = False
         self._max_bytes = parts.source.max_bytes_per_batch
         if self._max_bytes is None and isinstance(flow.sink, Topic):
@@ -169,33 +150,14 @@ class FlowLoop:
 
     def run(self) -> None:
         """Runs the loop. Raises `FlowFailed`."""
-        self._tell(EventKind.STARTED)
-        attempt = 0
-        while not self._stop.is_set():
-            began = time.monotonic()
-            try:
-                step = self.step()
-            except Exception as error:
-                attempt += 1
-                self._failed(error, attempt)
-                continue
-            attempt = 0
-            if step is LoopStep.CAUGHT_UP:
-                self._tell(EventKind.CAUGHT_UP)
-                break
-            if step is not LoopStep.MORE and not self._until_caught_up:
-                self._stop.wait(max(0.0, (self._flow.trigger_s or 0) - time.monotonic() + began))
-        self._tell(EventKind.STOPPED)
-
-    def _failed(self, error: Exception, attempt: int) -> None:
-        """Waits before the next attempt. Raises `FlowFailed` if a retry cannot help."""
-        failure = failure_of(error)
-        if not failure.passing or attempt > self._max_retries:
-            self._tell(EventKind.FAILED, message=failure.message)
-            raise FlowFailed(self._flow.id, failure) from error
-        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
-        self._tell(EventKind.RETRY, message=f"{failure.message} (again in {pause:g} s)")
-        self._stop.wait(pause)
+        run_steps(
+            self.step,
+            self._flow.id,
+            self._report,
+            self._stop,
+            interval_s=0 if self._until_caught_up else self._flow.trigger_s or 0,
+            max_retries=self._max_retries,
+        )
 
     # --- one batch ------------------------------------------------------------------------------
 
@@ -203,43 +165,44 @@ class FlowLoop:
         """Plans a batch and runs it, if there are records to read."""
         phases = Phases()
         with phases("plan"):
-            log = self._parts.log.look()
+            log = self._parts.log.read_bounds()
             partitions = list(log.bounds)
             held = self._parts.sink.last_commit(self._flow.id, partitions)
             plan = self._plan(log, held)
         if self._goal is None:
             self._goal = {each: end for each, (_, end) in log.bounds.items()}
         if held is not None:
-            self._show_group(held.offsets)  # a killed run may have missed this
+            self._commit_group_offsets(held.offsets)  # a killed run may have missed this
         if self._until_caught_up and (plan.is_empty or caught_up(self._goal, held)):
-            self._idle(log, held)
+            self._report_idle(log, held)
             return LoopStep.CAUGHT_UP
         if plan.is_empty:
-            self._idle(log, held)
-            self._keep_up()
+            self._report_idle(log, held)
+            self._run_maintenance()
             return LoopStep.IDLE
         for each in plan.lost:
-            self._tell(
+            self._report_event(
                 EventKind.WARNING,
-                message=f"{each.of}: offsets {each.start} to {each.end} are gone, unread",
+                message=f"{each.topic_partition}: offsets {each.start} to {each.end} are gone, "
+                "unread",
             )
         committed = self._run_batch(plan, log, phases)
         if committed is None:
             return LoopStep.MORE
-        self._keep_up()
+        self._run_maintenance()
         behind = any(lag for lag in _lag(log, committed.offsets).values())
         return LoopStep.MORE if behind else LoopStep.BATCH
 
-    def _plan(self, log: SourcePartition, held: CommittedBatch | None) -> BatchPlan:
+    def _plan(self, log: SourceBounds, held: CommittedBatch | None) -> BatchPlan:
         checkpoint, letters = self._parts.checkpoint, self._parts.dead_letters
         partitions = list(log.bounds)
         marker = letters.last_marker(partitions) if letters is not None else None
         known = checkpoint.beginning()
         if known is None:
-            known = self._begin(log, held)
+            known = self._save_start_position(log, held)
         # Batches that have begun belong to the topics that existed then.
         next_batch = max(each.batch_id if each else NO_BATCH for each in (held, marker)) + 1
-        beginning = adopted(known, log, next_batch, self._on_data_loss)
+        beginning = with_new_partitions(known, log, next_batch, self._on_data_loss)
         if beginning != known:
             checkpoint.save_beginning(beginning)
         planner = Planner(
@@ -262,14 +225,14 @@ class FlowLoop:
         fitting = int(self._max_bytes / max(1.0, self._record_bytes))
         return max(1, min(source.max_records_per_batch, fitting))
 
-    def _begin(self, log: SourcePartition, held: CommittedBatch | None) -> StartPosition:
+    def _save_start_position(self, log: SourceBounds, held: CommittedBatch | None) -> StartPosition:
         beginning = self._parts.log.begin(log)
         if held is not None:
             # The table has all partitions that existed before. The others are new.
             new = {each: first for each, (first, _) in log.bounds.items()}
             starts = {each: new[each] for each in new if each not in held.offsets}
             beginning = replace(beginning, starts={**beginning.starts, **starts})
-            self._tell(
+            self._report_event(
                 EventKind.WARNING,
                 message="the checkpoint is new, but the table has batches of this pipeline: "
                 "going on behind them",
@@ -278,7 +241,7 @@ class FlowLoop:
         return beginning
 
     def _run_batch(
-        self, plan: BatchPlan, log: SourcePartition, phases: Phases
+        self, plan: BatchPlan, log: SourceBounds, phases: Phases
     ) -> CommittedBatch | None:
         """Runs a batch. Returns None if the schema has new columns.
 
@@ -286,29 +249,32 @@ class FlowLoop:
         """
         flow, parts = self._flow, self._parts
         offsets = sum(each.size for each in plan.ranges)
-        lag = {each.of: log.bounds[each.of][1] - each.start for each in plan.ranges}
+        lag = {
+            each.topic_partition: log.bounds[each.topic_partition][1] - each.start
+            for each in plan.ranges
+        }
         begun = Event(
             flow.id, EventKind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets, lag=lag
         )
         self._report(begun)
         with phases("prepare"):
             staging = parts.checkpoint.fresh_staging(plan.batch_id)
-            schemas = self._prepared(plan)
+            schemas = self._prepared_schemas(plan)
             batch = BatchInfo(flow.id, plan.batch_id, plan.ranges, schemas.version)
-            job = self._job(plan, batch, schemas)
+            job = self._batch_job(plan, batch, schemas)
         with phases("write"):
             try:
                 result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
             except Exception as error:
-                if self._quick is None or RecordsTooLarge.__name__ not in str(error):
+                if self._unmetered is None or RecordsTooLarge.__name__ not in str(error):
                     raise
-                self._quick = None  # stays off: more large records are likely to follow
-                job = self._job(plan, batch, schemas)
+                self._unmetered = None  # stays off: more large records are likely to follow
+                job = self._batch_job(plan, batch, schemas)
                 result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
             if self._max_bytes is not None:
-                told = result.record_bytes or (job.average_bytes and job.average_bytes())
-                told = told or parts.log.record_bytes(plan.ranges)
-                self._record_bytes = told or self._record_bytes
+                average = result.record_bytes or (job.average_bytes and job.average_bytes())
+                average = average or parts.log.record_bytes(plan.ranges)
+                self._record_bytes = average or self._record_bytes
         fields = found_in(staging)
         if fields is not None and self._schema_grows(plan, fields):
             return None
@@ -322,18 +288,18 @@ class FlowLoop:
                 self._write_dead_letters(batch, result)
         with phases("commit"):
             committed = parts.sink.commit(batch, result.written)
-            _check_own(batch, committed)
+            _check_own_commit(batch, committed)
         with phases("group"):
-            self._show_group(committed.offsets)
+            self._commit_group_offsets(committed.offsets)
         parts.checkpoint.clear_staging()
         for each in result.damaged:
-            self._tell(EventKind.WARNING, message=each)
+            self._report_event(EventKind.WARNING, message=each)
         if fields is not None:
-            self._tell(EventKind.WARNING, message=fields.unread())
-        self._landed(plan, result, committed, log, phases)
+            self._report_event(EventKind.WARNING, message=fields.unread())
+        self._report_batch(plan, result, committed, log, phases)
         return committed
 
-    def _prepared(self, plan: BatchPlan) -> Schemas:
+    def _prepared_schemas(self, plan: BatchPlan) -> Schemas:
         """Returns the schemas of the formats. The first call prepares them."""
         spark, kafka = self._spark, self._parts.kafka
         if self._schemas is None:
@@ -343,9 +309,9 @@ class FlowLoop:
             )
             self._use_schemas(schemas)
             if schemas.value.is_inferred and self._form is None:
-                self._tell(EventKind.WARNING, message=NOT_WATCHED)
-            if self._form is not None and can_be_quick(self._flow):
-                self._quick = quick_session(spark)
+                self._report_event(EventKind.WARNING, message=NOT_WATCHED)
+            if self._form is not None and can_run_unmetered(self._flow):
+                self._unmetered = open_unmetered_session(spark)
         assert self._schemas is not None
         return self._schemas
 
@@ -366,7 +332,7 @@ class FlowLoop:
         new = ", ".join(
             f"{each.name} {type_text(each.type)}" for each in grown.columns[len(columns.columns) :]
         )
-        self._tell(EventKind.SCHEMA, message=f"new fields become columns: {new}")
+        self._report_event(EventKind.SCHEMA, message=f"new fields become columns: {new}")
         return True
 
     def _use_schemas(self, schemas: Schemas) -> None:
@@ -380,7 +346,7 @@ class FlowLoop:
             return None
         return FieldWatch(schemas.value.columns, str(self._parts.checkpoint.staging(plan.batch_id)))
 
-    def _job(self, plan: BatchPlan, batch: BatchInfo, schemas: Schemas) -> "_Job":
+    def _batch_job(self, plan: BatchPlan, batch: BatchInfo, schemas: Schemas) -> "_Job":
         flow, kafka, sink = self._flow, self._parts.kafka, self._parts.sink
         if self._form is None:
             records = read_records(self._spark, flow, plan.ranges, kafka)
@@ -388,21 +354,21 @@ class FlowLoop:
             options = read_options(source_options(flow, plan.ranges, kafka), streaming=False)
             watch = self._field_watch(schemas, plan)
             if writes_while_reading(flow, schemas):
-                self._ready_sink(lambda: columns_schema(schemas.value.columns))
+                self._prepare_sink(lambda: columns_schema(schemas.value.columns))
                 write = sink.write_task(batch)
                 assert isinstance(write, FileTask), "tables get files"
                 records = read_and_parse(self._spark, options, self._form, write, watch=watch)
                 return _Job(output_rows(records, flow, schemas), write)
-            spark, bound = self._quick or (self._spark, None)
+            spark, bound = self._unmetered or (self._spark, None)
             records = read_and_parse(spark, options, self._form, bound=bound, watch=watch)
         average = None
         if self._max_bytes is not None:
             records, average = observed(records)
         rows = output_rows(records, flow, schemas)
-        self._ready_sink(lambda: output_schema(rows))
+        self._prepare_sink(lambda: output_schema(rows))
         return _Job(rows, sink.write_task(batch), average)
 
-    def _ready_sink(self, schema: Callable[[], pa.Schema]) -> None:
+    def _prepare_sink(self, schema: Callable[[], pa.Schema]) -> None:
         if not self._sink_ready:
             self._parts.sink.prepare(schema())
             self._sink_ready = True
@@ -411,7 +377,7 @@ class FlowLoop:
         assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"
         self._parts.dead_letters.write(batch, result.staged)
 
-    def _show_group(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _commit_group_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits the group's offsets. A failure is only a warning: the table has the position."""
         if offsets == self._in_group:
             return
@@ -419,22 +385,24 @@ class FlowLoop:
             self._parts.log.commit(self._flow.id, offsets)
             self._in_group = dict(offsets)
         except Exception as error:
-            self._tell(EventKind.WARNING, message=f"the group's offsets are not committed: {error}")
+            self._report_event(
+                EventKind.WARNING, message=f"the group's offsets are not committed: {error}"
+            )
 
-    def _keep_up(self) -> None:
-        for what in self._upkeep.due():
+    def _run_maintenance(self) -> None:
+        for what in self._maintenance.due():
             try:
-                self._tell(EventKind.UPKEEP, message=self._upkeep.perform(what))
+                self._report_event(EventKind.UPKEEP, message=self._maintenance.perform(what))
             except Exception as error:
-                self._tell(EventKind.WARNING, message=f"{what} failed: {error}")
+                self._report_event(EventKind.WARNING, message=f"{what} failed: {error}")
                 return
 
     # --- events ---------------------------------------------------------------------------------
 
-    def _tell(self, kind: EventKind, *, message: str = "") -> None:
+    def _report_event(self, kind: EventKind, *, message: str = "") -> None:
         self._report(Event(self._flow.id, kind, message=message))
 
-    def _idle(self, log: SourcePartition, held: CommittedBatch | None) -> None:
+    def _report_idle(self, log: SourceBounds, held: CommittedBatch | None) -> None:
         offsets = held.offsets if held is not None else {}
         version = held.version if held is not None else ""
         batch_id = held.batch_id if held is not None else None
@@ -449,12 +417,12 @@ class FlowLoop:
             )
         )
 
-    def _landed(
+    def _report_batch(
         self,
         plan: BatchPlan,
         result: BatchResult,
         committed: CommittedBatch,
-        log: SourcePartition,
+        log: SourceBounds,
         phases: Phases,
     ) -> None:
         self._report(
@@ -476,7 +444,7 @@ class FlowLoop:
         )
 
 
-def _check_own(batch: BatchInfo, committed: CommittedBatch) -> None:
+def _check_own_commit(batch: BatchInfo, committed: CommittedBatch) -> None:
     """Raises `AnotherRun` if the batch in the table has other offsets than this one."""
     if any(committed.offsets.get(each) != end for each, end in batch.ends.items()):
         raise AnotherRun(
@@ -486,7 +454,7 @@ def _check_own(batch: BatchInfo, committed: CommittedBatch) -> None:
         )
 
 
-def _lag(log: SourcePartition, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _lag(log: SourceBounds, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     return {
         each: max(0, end - offsets.get(each, first)) for each, (first, end) in log.bounds.items()
     }

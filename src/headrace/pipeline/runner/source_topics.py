@@ -1,13 +1,13 @@
 """The topics of a flow, their bounds, the flow's start position, and its consumer group."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.batch.planner import PlanError, SourcePartition, StartPosition
+from headrace.pipeline.batch.planner import PlanError, SourceBounds, StartPosition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
+from headrace.pipeline.source.read_plan import missing_topic
 from headrace.pipeline.source.sampling import average_record_bytes
 from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSource
 
@@ -32,7 +32,7 @@ class SourceTopics:
         self._options = read_options({**options, **choice}, streaming=False)
         self._admin = LogAdmin(self._options.read)
 
-    def look(self) -> SourcePartition:
+    def read_bounds(self) -> SourceBounds:
         """Returns the topics that exist, with the first and the end offset of each partition."""
         source = self._source
         if source.pattern is not None:
@@ -42,7 +42,7 @@ class SourceTopics:
         partitions = all_partitions(layouts)
         first = self._admin.earliest(partitions) if partitions else {}
         end = self._admin.latest(partitions) if partitions else {}
-        return SourcePartition(
+        return SourceBounds(
             {topic: layout.topic_id.hex() for topic, layout in layouts.items()},
             self._within({each: (first[each], max(first[each], end[each])) for each in first}),
         )
@@ -59,19 +59,17 @@ class SourceTopics:
             if each in self._ends
         }
 
-    def begin(self, log: SourcePartition) -> StartPosition:
+    def begin(self, log: SourceBounds) -> StartPosition:
         """Returns the start position of a new flow.
 
         Raises `PlanError` if a topic does not exist.
         """
         for name in self._source.topics:
             if name not in log.topic_ids:
-                close = get_close_matches(name, self._admin.topics(lambda _: True), n=1)
-                hint = f"Did you mean {close[0]!r}?" if close else "Create it, or correct the name"
-                raise PlanError(f"no topic {name!r}. {hint}")
+                raise PlanError(missing_topic(name, self._admin.topics(lambda _: True)))
         return StartPosition(log.topic_ids, self._starts(log))
 
-    def _starts(self, log: SourcePartition) -> dict[TopicPartition, int]:
+    def _starts(self, log: SourceBounds) -> dict[TopicPartition, int]:
         match self._source.start:
             case StartOffsets() as start:
                 return {each: self._named(start, each, log) for each in log.bounds}
@@ -87,7 +85,7 @@ class SourceTopics:
             case _:
                 return {each: first for each, (first, _) in log.bounds.items()}
 
-    def _named(self, start: StartOffsets, partition: TopicPartition, log: SourcePartition) -> int:
+    def _named(self, start: StartOffsets, partition: TopicPartition, log: SourceBounds) -> int:
         first, end = log.bounds[partition]
         offset = start.offsets.get(partition.topic, {}).get(partition.partition, first)
         if offset > end:

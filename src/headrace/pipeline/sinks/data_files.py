@@ -17,7 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.sinks.file_stores import is_on_disk, open_store
-from headrace.pipeline.sinks.partition_values import folder, partition_texts, without_empty
+from headrace.pipeline.sinks.partition_values import (
+    partition_directory,
+    partition_texts,
+    without_empty,
+)
 from headrace.pipeline.sinks.schema_evolution import conform
 from headrace.pipeline.sinks.statistics import delta_stats
 from headrace.pipeline.sinks.table_sink import WrittenFile
@@ -94,7 +98,7 @@ def described(row: Mapping[str, Any]) -> WrittenFile:
 class _OpenFile:
     def __init__(self, task: FileTask, values: dict[str, str | None], schema: pa.Schema) -> None:
         self.store, base = open_store(task.location, task.storage_options)
-        folders = "".join(f"{folder(name, value)}/" for name, value in values.items())
+        folders = "".join(f"{partition_directory(name, value)}/" for name, value in values.items())
         self.relative = f"{folders}{task.prefix}-{uuid.uuid4().hex}.parquet"
         self.path = f"{base}/{self.relative}"
         self.values = values

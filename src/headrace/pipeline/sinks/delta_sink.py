@@ -22,25 +22,24 @@ from deltalake.transaction import AddAction
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import DELETED
 from headrace.pipeline.core.offsets import offsets_to_json
+from headrace.pipeline.sinks.commit_retries import commit_with_retries
 from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.delta_writers import delta_writers
 from headrace.pipeline.sinks.file_stores import delta_options, open_store
 from headrace.pipeline.sinks.orphan_files import OrphanFiles, task_prefix
-from headrace.pipeline.sinks.partition_values import check_types
-from headrace.pipeline.sinks.schema_evolution import check_columns, evolved
+from headrace.pipeline.sinks.schema_evolution import evolved, table_columns, with_deleted_column
 from headrace.pipeline.sinks.table_sink import (
     BatchInfo,
     CommittedBatch,
     MaintenanceReport,
     Mode,
     SinkError,
-    TableGone,
     TableSettings,
     TaskWriter,
     WrittenFile,
+    existing_table,
 )
 
-COMMIT_TRIES: Final = 20
 STAGING: Final = "_headrace"
 """Readers and vacuum ignore names that start with an underscore."""
 _OS_ERROR: Final = re.compile(r"\bOs \{ code: (\d+),")
@@ -76,10 +75,7 @@ class DeltaSink:
             raise SinkError(f"cannot open {settings.location}: {_os_reason(error)}") from error
 
     def _open_existing(self) -> DeltaTable:
-        table = self._open_table()
-        if table is None:
-            raise TableGone(self._settings.location)
-        return table
+        return existing_table(self._open_table(), self._settings.location)
 
     # --- commits ---------------------------------------------------------------------------------
 
@@ -97,14 +93,7 @@ class DeltaSink:
 
     def prepare(self, schema: pa.Schema) -> None:
         settings = self._settings
-        rows = pa.schema([field for field in schema if field.name != DELETED])
-        check_columns(
-            rows,
-            (*settings.partition_by, *settings.key),
-            where=settings.location,
-            correct="key or partition_by",
-        )
-        check_types(rows, settings.partition_by, where=settings.location, kind="delta")
+        rows = table_columns(schema, settings, kind="delta")
         table = self._open_table()
         if table is None:
             self._create(rows)
@@ -154,11 +143,10 @@ class DeltaSink:
                 target_file_bytes=settings.target_file_bytes,
                 storage_options=settings.storage_options,
             )
-        staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
         return FileTask(
             self._staging(batch),
             name,
-            staged,
+            with_deleted_column(self._schema),
             empty_is_null=settings.partition_by,
             storage_options=settings.storage_options,
         )
@@ -168,27 +156,32 @@ class DeltaSink:
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         """Commits the batch once. If another writer was faster, rereads the table and retries."""
+        return commit_with_retries(
+            lambda: self._commit_unless_committed(batch, written),
+            (CommitFailedError,),
+            where=self._settings.location,
+            batch=batch,
+        )
+
+    def _commit_unless_committed(
+        self, batch: BatchInfo, written: Sequence[WrittenFile]
+    ) -> CommittedBatch:
+        """Raises `CommitFailedError` if another writer was faster."""
         partitions = list(batch.ends)
-        for _ in range(COMMIT_TRIES):
-            table = self._open_existing()
-            before = _committed(table, batch.pipeline, partitions)
-            if before is not None and before.batch_id >= batch.batch_id:
-                return before  # committed before a crash
-            try:
-                self._commit_files(table, batch, written)
-            except CommitFailedError as error:
-                failure = error
-            except (DeltaError, OSError) as error:
-                where = self._settings.location
-                raise SinkError(f"cannot write to {where}: {_os_reason(error)}") from error
-            else:
-                after = _committed(self._open_existing(), batch.pipeline, partitions)
-                assert after is not None
-                return after
-        raise SinkError(
-            f"{self._settings.location}: batch {batch.batch_id} lost {COMMIT_TRIES} commits to "
-            f"other writers ({failure}). Restart the pipeline when there are fewer writers"
-        ) from failure
+        table = self._open_existing()
+        before = _committed(table, batch.pipeline, partitions)
+        if before is not None and before.batch_id >= batch.batch_id:
+            return before  # committed before a crash
+        try:
+            self._commit_files(table, batch, written)
+        except CommitFailedError:
+            raise
+        except (DeltaError, OSError) as error:
+            where = self._settings.location
+            raise SinkError(f"cannot write to {where}: {_os_reason(error)}") from error
+        after = _committed(self._open_existing(), batch.pipeline, partitions)
+        assert after is not None
+        return after
 
     def _commit_files(
         self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]
@@ -221,7 +214,7 @@ class DeltaSink:
     def _merge(self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]) -> None:
         """Updates or deletes the rows of existing keys and inserts rows of new keys."""
         assert self._schema is not None
-        staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
+        staged = with_deleted_column(self._schema)
         store, base = open_store(self._staging(batch), self._settings.storage_options)
         paths = [f"{base}/{each.path}" for each in written if each.rows]
         if not paths:
@@ -281,7 +274,7 @@ class DeltaSink:
             info = store.get_file_info(f"{base}/{path}")
             if not info.is_file:
                 continue
-            if path in unknown and not leftovers.may_go(path, info.mtime.timestamp()):
+            if path in unknown and not leftovers.may_be_deleted(path, info.mtime.timestamp()):
                 continue
             store.delete_file(info.path)
             gone += 1

@@ -144,7 +144,7 @@ def vacuum(
     removed, size = 0, 0
     for info in listed:
         modified_s = info.mtime.timestamp() if info.mtime is not None else time.time()
-        if info.path not in named and leftovers.may_go(info.path, modified_s):
+        if info.path not in named and leftovers.may_be_deleted(info.path, modified_s):
             store.delete_file(info.path)
             removed += 1
             size += info.size or 0

@@ -29,27 +29,26 @@ from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import DELETED
 from headrace.pipeline.core.offsets import offsets_from_json, offsets_to_json
 from headrace.pipeline.sinks import iceberg_maintenance as maintenance
+from headrace.pipeline.sinks.commit_retries import commit_with_retries
 from headrace.pipeline.sinks.data_files import FileTask
 from headrace.pipeline.sinks.file_stores import open_store
 from headrace.pipeline.sinks.iceberg_maintenance import without_retries
 from headrace.pipeline.sinks.orphan_files import task_prefix
-from headrace.pipeline.sinks.partition_values import check_types
-from headrace.pipeline.sinks.schema_evolution import check_columns, evolved
+from headrace.pipeline.sinks.schema_evolution import evolved, table_columns, with_deleted_column
 from headrace.pipeline.sinks.table_sink import (
     BatchInfo,
     CommittedBatch,
     MaintenanceReport,
     Mode,
     SinkError,
-    TableGone,
     TableSettings,
     TaskWriter,
     WrittenFile,
+    existing_table,
 )
 
 PROPERTY: Final = "headrace."
 KEYS_PER_FILTER: Final = 10_000
-COMMIT_TRIES: Final = 20
 
 
 def open_catalog(warehouse: str, properties: Mapping[str, str]) -> Catalog:
@@ -87,10 +86,7 @@ class IcebergSink:
             return None
 
     def _open_existing(self) -> Table:
-        table = self._open_table()
-        if table is None:
-            raise TableGone(self._settings.location)
-        return table
+        return existing_table(self._open_table(), self._settings.location)
 
     # --- commits ---------------------------------------------------------------------------------
 
@@ -116,20 +112,13 @@ class IcebergSink:
 
     def prepare(self, schema: pa.Schema) -> None:
         settings = self._settings
-        rows = pa.schema([field for field in schema if field.name != DELETED])
-        check_columns(
-            rows,
-            (*settings.partition_by, *settings.key),
-            where=settings.location,
-            correct="key or partition_by",
-        )
+        rows = table_columns(schema, settings, kind="iceberg")
         for name in settings.key:
             if pa.types.is_nested(rows.field(name).type):
                 raise SinkError(
                     f"{settings.location}: rows cannot be merged by {name}, which is "
                     f"{rows.field(name).type}: take its fields into columns of their own"
                 )
-        check_types(rows, settings.partition_by, where=settings.location, kind="iceberg")
         table = self._open_table()
         if table is None:
             table = self._create(rows)
@@ -184,9 +173,11 @@ class IcebergSink:
         settings = self._settings
         name = task_prefix(batch.pipeline, batch.batch_id)
         if settings.mode is Mode.MERGE:
-            staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
             return FileTask(
-                self._staging(batch), name, staged, storage_options=settings.storage_options
+                self._staging(batch),
+                name,
+                with_deleted_column(self._schema),
+                storage_options=settings.storage_options,
             )
         return FileTask(
             f"{self._open_existing().location()}/data",
@@ -209,28 +200,31 @@ class IcebergSink:
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         """Commits the batch once. If another writer was faster, rereads the table and retries."""
-        for _ in range(COMMIT_TRIES):
-            table = without_retries(self._open_existing())
-            before = _committed(table, batch.pipeline)
-            if before is not None and before.batch_id >= batch.batch_id:
-                return before  # committed before a crash
-            try:
-                self._commit(table, batch, before, written)
-            except (CommitFailedException, ValidationException) as error:
-                failure = error
-            except OSError as error:
-                raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
-            else:
-                after = _committed(self._open_existing(), batch.pipeline)
-                assert after is not None
-                self._clear_staging(batch)
-                return after
-        raise SinkError(
-            f"{self._settings.location}: batch {batch.batch_id} lost {COMMIT_TRIES} commits to "
-            f"other writers ({failure}). Restart the pipeline when there are fewer writers"
-        ) from failure
+        return commit_with_retries(
+            lambda: self._commit_unless_committed(batch, written),
+            (CommitFailedException, ValidationException),
+            where=self._settings.location,
+            batch=batch,
+        )
 
-    def _commit(
+    def _commit_unless_committed(
+        self, batch: BatchInfo, written: Sequence[WrittenFile]
+    ) -> CommittedBatch:
+        """Raises one of pyiceberg's two errors of a conflict if another writer was faster."""
+        table = without_retries(self._open_existing())
+        before = _committed(table, batch.pipeline)
+        if before is not None and before.batch_id >= batch.batch_id:
+            return before  # committed before a crash
+        try:
+            self._commit_files(table, batch, before, written)
+        except OSError as error:
+            raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
+        after = _committed(self._open_existing(), batch.pipeline)
+        assert after is not None
+        self._clear_staging(batch)
+        return after
+
+    def _commit_files(
         self,
         table: Table,
         batch: BatchInfo,

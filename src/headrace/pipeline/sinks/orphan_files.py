@@ -43,7 +43,7 @@ class OrphanFiles:
         self._last_batch = last_batch
         self._last_batches: dict[str, int | None] = {}
 
-    def may_go(self, name: str, modified_s: float) -> bool:
+    def may_be_deleted(self, name: str, modified_s: float) -> bool:
         """Whether a file that no version names may be deleted."""
         since = self._kept_since_s if self._is_of_finished_batch(name) else self._under_way_since_s
         return modified_s <= since

@@ -248,7 +248,7 @@ class ParquetSink:
             info
             for info in listed
             if self._relative(info) not in counted
-            and leftovers.may_go(info.base_name, info.mtime.timestamp())
+            and leftovers.may_be_deleted(info.base_name, info.mtime.timestamp())
         ]
         self._delete_files(self._relative(info) for info in gone)
         return MaintenanceReport(

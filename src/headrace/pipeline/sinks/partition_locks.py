@@ -26,14 +26,14 @@ class PartitionLocks:
     folder: str
 
     @classmethod
-    def fresh(cls, checkpoint: Path, name: str) -> "PartitionLocks":
+    def create(cls, checkpoint: Path, name: str) -> "PartitionLocks":
         """A new directory. Attempts of earlier transactions find theirs deleted."""
         shutil.rmtree(checkpoint / CLAIMS, ignore_errors=True)
         folder = checkpoint / CLAIMS / name
         folder.mkdir(parents=True)
         return cls(str(folder))
 
-    def take(self, partition: int) -> None:
+    def lock(self, partition: int) -> None:
         """Locks the partition; raises `TriedAgain`, or the error of an earlier attempt."""
         path = Path(self.folder) / str(partition)
         try:
@@ -52,7 +52,7 @@ class PartitionLocks:
                 "checkpoint directory under the same path"
             ) from None
 
-    def failed(self, partitions: set[int], error: ProducerFailed) -> None:
+    def record_failure(self, partitions: set[int], error: ProducerFailed) -> None:
         """Stores the error for later attempts of the task, which would otherwise not know it."""
         for partition in partitions:
             path = Path(self.folder) / str(partition)

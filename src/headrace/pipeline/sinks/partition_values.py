@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headrace.pipeline.core.partition_types import problems
 from headrace.pipeline.sinks.table_sink import SinkError
 
-MAX_FOLDER_CHARS: Final = 255
+MAX_DIRECTORY_CHARS: Final = 255
 """The limit of file systems."""
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 CHARS_PER_BYTE: Final = 3
@@ -62,31 +62,31 @@ def partition_columns(path: str) -> tuple[str, ...]:
     return tuple(unquote(each.partition("=")[0]) for each in path.split("/")[:-1])
 
 
-def folder(name: str, value: str | None) -> str:
+def partition_directory(name: str, value: str | None) -> str:
     """The directory of a partition value, as Hive names it. An empty text shares that of null."""
     found = f"{quote(name, safe='')}={quote(value, safe='') if value else NULL_PARTITION}"
-    if len(found) > MAX_FOLDER_CHARS:
+    if len(found) > MAX_DIRECTORY_CHARS:
         raise SinkError(
             f"column {name} has a value that is too long for the name of a directory "
-            f"({len(found)} characters, at most {MAX_FOLDER_CHARS} are allowed): "
+            f"({len(found)} characters, at most {MAX_DIRECTORY_CHARS} are allowed): "
             f"{value!r:.60}... Partition by a shorter value"
         )
     return found
 
 
-def room(name: str) -> int:
+def max_value_chars(name: str) -> int:
     """The number of characters that a value may have in the name of a directory, after escaping."""
-    return MAX_FOLDER_CHARS - len(quote(name, safe="")) - 1
+    return MAX_DIRECTORY_CHARS - len(quote(name, safe="")) - 1
 
 
-def doubtful(rows: pa.RecordBatch, partition_by: Sequence[str]) -> pa.Array:
+def suspect_partition_values(rows: pa.RecordBatch, partition_by: Sequence[str]) -> pa.Array:
     """Marks rows whose partition value may be invalid; `partition_rules` decides."""
     found = pa.repeat(pa.scalar(False), rows.num_rows)
     for name in partition_by:
         column = rows.column(rows.schema.get_field_index(name))
         if not pa.types.is_string(column.type):
             continue
-        long = pc.greater(pc.binary_length(column), room(name) // CHARS_PER_BYTE)
+        long = pc.greater(pc.binary_length(column), max_value_chars(name) // CHARS_PER_BYTE)
         doubt = pc.or_(long, pc.equal(column, NULL_PARTITION))
         found = pc.or_(found, pc.fill_null(doubt, False))
     return found

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from headrace.pipeline.sinks.table_sink import SinkError
+from headrace.pipeline.core.columns import DELETED
+from headrace.pipeline.sinks.partition_values import check_types
+from headrace.pipeline.sinks.table_sink import SinkError, TableSettings
 
 _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
@@ -22,6 +24,27 @@ def check_columns(rows: pa.Schema, names: Iterable[str], *, where: str, correct:
                 f"{where}: the rows have no column {name}, only "
                 f"{', '.join(rows.names)}; correct {correct} or the transform"
             )
+
+
+def table_columns(output: pa.Schema, settings: TableSettings, *, kind: str) -> pa.Schema:
+    """The columns that the flow's output has in the table.
+
+    Raises `SinkError` if the table's key or partitions need other columns or types.
+    """
+    rows = pa.schema([field for field in output if field.name != DELETED])
+    check_columns(
+        rows,
+        (*settings.partition_by, *settings.key),
+        where=settings.location,
+        correct="key or partition_by",
+    )
+    check_types(rows, settings.partition_by, where=settings.location, kind=kind)
+    return rows
+
+
+def with_deleted_column(schema: pa.Schema) -> pa.Schema:
+    """The schema of staged rows, which a merge inserts, updates or deletes."""
+    return pa.schema([*schema, pa.field(DELETED, pa.bool_())])
 
 
 def evolved(

@@ -8,7 +8,7 @@ recognised and skipped.
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +17,8 @@ from headrace.pipeline.core.offsets import OffsetRange
 
 if TYPE_CHECKING:
     from headrace.pipeline.sinks.topic_delivery import Delivery
+
+T = TypeVar("T")
 
 TaskWriter = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Runs in Spark's tasks: takes rows, returns descriptions of written files. Picklable."""
@@ -31,6 +33,13 @@ class TableGone(SinkError):
 
     def __init__(self, location: str) -> None:
         super().__init__(f"{location}: the table does not exist any more; restart the pipeline")
+
+
+def existing_table(table: T | None, location: str) -> T:
+    """The table; raises `TableGone` if it does not exist."""
+    if table is None:
+        raise TableGone(location)
+    return table
 
 
 class Mode(StrEnum):
@@ -51,7 +60,7 @@ class BatchInfo(NamedTuple):
     @property
     def ends(self) -> dict[TopicPartition, int]:
         """The next offset to read, by partition."""
-        return {each.of: each.end for each in self.ranges}
+        return {each.topic_partition: each.end for each in self.ranges}
 
 
 class CommittedBatch(NamedTuple):

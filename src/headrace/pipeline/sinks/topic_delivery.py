@@ -73,7 +73,7 @@ class Delivery:
     batch_id: int
     identity: TransactionIdentity
     settings: ProducerSettings
-    claims: PartitionLocks
+    locks: PartitionLocks
     encoding: Encoding
     max_record_bytes: int
     """The topic's max.message.bytes."""
@@ -218,7 +218,7 @@ class _Delivering:
             pieces.setdefault(partition, []).append(Record(0, now_ms, key, value))
         for partition, records in pieces.items():
             if partition not in self._rows:
-                self._delivery.claims.take(partition)
+                self._delivery.locks.lock(partition)
                 self._rows[partition] = self._bytes[partition] = 0
             self._rows[partition] += len(records)
             self._bytes[partition] += sum(map(size_of, records))
@@ -235,7 +235,7 @@ class _Delivering:
                 self._lines.append(said)
 
     def failed(self, error: ProducerFailed) -> None:
-        self._delivery.claims.failed(set(self._rows), error)
+        self._delivery.locks.record_failure(set(self._rows), error)
 
     def lines(self) -> list[dict[str, object]]:
         own = [

@@ -35,14 +35,14 @@ class JournalEntry(NamedTuple):
     intended: WriteIntent | None = None
 
     @property
-    def unclear(self) -> WriteIntent | None:
+    def undecided(self) -> WriteIntent | None:
         """A transaction that was begun, with unknown outcome."""
         last = self.done.batch_id if self.done is not None else -1
         intended = self.intended
         return intended if intended is not None and intended.batch.batch_id > last else None
 
 
-def settled(
+def resolve_last_commit(
     marker: CommittedBatch | None, known: JournalEntry, was_committed: Callable[[WriteIntent], bool]
 ) -> CommittedBatch | None:
     """The last commit, according to the group's marker and the journal; raises `SinkError`."""
@@ -55,9 +55,9 @@ def settled(
                 "`headrace pipeline reset` to write everything again"
             )
         return marker
-    unclear = known.unclear
-    if unclear is not None and was_committed(unclear):
-        return unclear.batch
+    undecided = known.undecided
+    if undecided is not None and was_committed(undecided):
+        return undecided.batch
     return done
 
 

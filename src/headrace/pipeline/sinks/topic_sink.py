@@ -24,9 +24,10 @@ from headrace.pipeline.producer import (
     ProducerFailed,
     ProducerSettings,
     TransactionalProducer,
+    initialized_producer,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
-from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed
+from headrace.pipeline.producer.transaction_outcome import ends_of
 from headrace.pipeline.sinks.partition_locks import CLAIMS, PartitionLocks
 from headrace.pipeline.sinks.record_encoding import Encoding
 from headrace.pipeline.sinks.table_sink import (
@@ -37,7 +38,12 @@ from headrace.pipeline.sinks.table_sink import (
 )
 from headrace.pipeline.sinks.topic_batch_marker import last_marked, marker_of
 from headrace.pipeline.sinks.topic_delivery import Delivery, check_delivered
-from headrace.pipeline.sinks.topic_journal import JournalEntry, TopicJournal, WriteIntent, settled
+from headrace.pipeline.sinks.topic_journal import (
+    JournalEntry,
+    TopicJournal,
+    WriteIntent,
+    resolve_last_commit,
+)
 from headrace.pipeline.source.admin import LogAdmin
 from headrace.records.record import Record
 
@@ -101,9 +107,9 @@ class TopicSink:
         if self._producer is None:
             admin = LogAdmin(self._settings.producer.reading())
             found = {each: at for each, at in admin.committed(group).items() if each in wanted}
-            return _later(last_marked(group, found), known)
+            return _later_commit(last_marked(group, found), known)
         marker = last_marked(group, self._producer.offsets(group, wanted))
-        return settled(marker, known, self._was_committed)
+        return resolve_last_commit(marker, known, self._was_committed)
 
     def writers(self) -> dict[str, set[str]]:
         """Empty: a pipeline's group does not record the topic that the pipeline wrote to."""
@@ -146,7 +152,7 @@ class TopicSink:
             batch_id=batch.batch_id,
             identity=identity,
             settings=settings.producer._replace(batch_bytes=batch_bytes),
-            claims=PartitionLocks.fresh(settings.checkpoint, f"{batch.batch_id}-{identity.epoch}"),
+            locks=PartitionLocks.create(settings.checkpoint, f"{batch.batch_id}-{identity.epoch}"),
             encoding=settings.encoding,
             max_record_bytes=limit,
             on_error=settings.on_error,
@@ -223,21 +229,12 @@ class TopicSink:
 
     def _open_producer(self, pipeline: str) -> TransactionalProducer:
         if self._producer is None:
-            producer = TransactionalProducer(self._settings.producer, sink_group(pipeline))
-            try:
-                producer.init()
-            except BaseException:
-                producer.close()
-                raise
-            self._producer = producer
+            self._producer = initialized_producer(self._settings.producer, sink_group(pipeline))
         return self._producer
 
     def _was_committed(self, intent: WriteIntent) -> bool:
         assert self._producer is not None, "an earlier run's transaction has ended"
-        timeout_s = self._settings.producer.delivery_timeout_s
-        return self._producer.call(
-            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
-        )
+        return self._producer.was_committed(intent.producer_id, intent.starts)
 
     def _max_batch_bytes(self, producer: TransactionalProducer) -> int:
         """The largest batch that the topic accepts, if this user may read its configuration."""
@@ -260,7 +257,7 @@ class TopicSink:
         return next(iter(values), NO_LIMIT)
 
 
-def _later(marker: CommittedBatch | None, known: JournalEntry) -> CommittedBatch | None:
+def _later_commit(marker: CommittedBatch | None, known: JournalEntry) -> CommittedBatch | None:
     """The later of marker and journal: the marker of the last commit may not be readable yet."""
     done = known.done
     if done is not None and (marker is None or marker.batch_id < done.batch_id):

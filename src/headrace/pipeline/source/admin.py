@@ -6,7 +6,6 @@ process may be killed at any time, so no connection stays open.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from random import SystemRandom
 from typing import Final, NamedTuple, TypeVar
 
 from headrace.client import offsets as client_offsets
@@ -15,7 +14,7 @@ from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
-from headrace.clock import SystemClock
+from headrace.pipeline.source.cluster_client import cluster_client
 from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 from headrace.process_tuning import loop_factory
 
@@ -120,14 +119,7 @@ class LogAdmin:
         settings = self._settings
 
         async def ask() -> T:
-            async with ClusterClient(
-                settings.bootstrap_servers,
-                client_id=settings.client_id,
-                clock=SystemClock(),
-                random=SystemRandom(),
-                security=settings.security,
-                request_timeout_s=settings.request_timeout_s,
-            ) as client:
+            async with cluster_client(settings) as client:
                 return await question(client)
 
         try:

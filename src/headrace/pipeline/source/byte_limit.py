@@ -27,7 +27,7 @@ class ByteLimitWatch:
         self._bound = bound
         self._records = self._bytes = 0
 
-    def look(self, chunk: RecordArrays) -> None:
+    def add_chunk(self, chunk: RecordArrays) -> None:
         """Adds a chunk to the count; raises `RecordsTooLarge` if the limit is exceeded."""
         if self._records >= self._bound.records:
             self._records = self._bytes = 0

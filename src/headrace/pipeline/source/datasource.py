@@ -138,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if isinstance(limit, ReadMaxRows):
             ranges = limited(ranges, limit.max_rows)
-        position = to_position({each.of: each.end for each in ranges})
+        position = to_position({each.topic_partition: each.end for each in ranges})
         if start == self._initial and self._options.start.moves and any(r.size for r in ranges):
             position[BEGINNING] = {str(each): offset for each, offset in begin.items()}
         return position

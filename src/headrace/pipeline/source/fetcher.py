@@ -76,10 +76,10 @@ class Fetcher:
         except DataLost:
             if self._fail_on_data_loss:
                 raise
-            return None, await self._behind_the_gap(offset)
+            return None, await self._next_existing_offset(offset)
         except ClientError as error:
             raise ReadFailed(
-                f"{self._wanted.of} cannot be read from offset {offset}: {error}"
+                f"{self._wanted.topic_partition} cannot be read from offset {offset}: {error}"
             ) from error
 
     async def _fetch(self, offset: int) -> tuple[Chunk | None, int]:
@@ -96,7 +96,7 @@ class Fetcher:
         records = memoryview(data.records or b"")
         next_offset = self._end_of(records, offset, data.high_watermark)
         if next_offset == offset:
-            return None, await self._nothing(data, offset)
+            return None, await self._offset_after_empty_response(data, offset)
         self._empty = 0
         return Chunk(records, self._aborted(data), offset, next_offset), next_offset
 
@@ -110,10 +110,10 @@ class Fetcher:
             except ClientError as error:
                 if not error.retriable:
                     raise
-            self._stay_with_the_leader()
+            self._read_from_leader_only()
         return await self._send(offset, ToLeader(self._wanted.topic, self._wanted.partition))
 
-    def _stay_with_the_leader(self) -> None:
+    def _read_from_leader_only(self) -> None:
         """Stops using a replica that fails or lags, for the rest of the range."""
         self._replica = None
         self._rack = ""
@@ -175,16 +175,17 @@ class Fetcher:
                 before = _Placed(pos, header)
         except RecordError as error:
             raise ReadFailed(
-                f"{self._wanted.of}: what follows offset {end} is damaged: {error}. {BEHIND_DAMAGE}"
+                f"{self._wanted.topic_partition}: what follows offset {end} is damaged: {error}. "
+                f"{BEHIND_DAMAGE}"
             ) from error
         return max(end, offset)
 
-    async def _nothing(self, data: FetchPartitionData, offset: int) -> int:
+    async def _offset_after_empty_response(self, data: FetchPartitionData, offset: int) -> int:
         """The next offset to read after an answer without records."""
         wanted = self._wanted
         if data.high_watermark < wanted.end:
             if self._replica is not None:
-                self._stay_with_the_leader()
+                self._read_from_leader_only()
             else:
                 await self._check_end()
             return offset
@@ -199,21 +200,22 @@ class Fetcher:
         A newly elected leader learns from its followers how much is committed. Until then, a fetch
         returns less than before, and ListOffsets returns an error (KIP-207).
         """
-        end = await self._bound(LATEST)
+        end = await self._list_offset(LATEST)
         if end < self._wanted.end:
             raise DataLost(
-                f"{self._wanted.of} ends at offset {end}, but offsets up to {self._wanted.end} "
+                f"{self._wanted.topic_partition} ends at offset {end}, but offsets up to "
+                f"{self._wanted.end} "
                 "were there before: the topic was recreated or lost data. "
                 "Check the topic; then start this pipeline or query anew"
             )
 
-    async def _behind_the_gap(self, offset: int) -> int:
+    async def _next_existing_offset(self, offset: int) -> int:
         """The next offset that exists, or the end of the range."""
-        first = await self._bound(EARLIEST)
+        first = await self._list_offset(EARLIEST)
         return min(first, self._wanted.end) if first > offset else self._wanted.end
 
-    async def _bound(self, which: int) -> int:
-        client, settings, partition = self._client, self._settings, self._wanted.of
+    async def _list_offset(self, which: int) -> int:
+        client, settings, partition = self._client, self._settings, self._wanted.topic_partition
         client.metadata.forget(partition.topic)
         timeout_s = settings.api_timeout_s
         found = await list_offsets(
@@ -232,7 +234,7 @@ class Fetcher:
         )
 
     def _refused(self, offset: int, code: ErrorCode) -> ReadFailed:
-        of = self._wanted.of
+        of = self._wanted.topic_partition
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return DataLost(
                 f"{of}: offset {offset} is not in the log (any more): retention has deleted it, "

@@ -8,11 +8,11 @@ records only.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Final, TypeVar
 
 from headrace.client.results import TopicPartition
 from headrace.client.security import InvalidSecurity, Security, security_of
+from headrace.name_suggestion import nearest_name
 from headrace.pipeline.core.offsets import (
     EARLIEST,
     LATEST,
@@ -145,8 +145,8 @@ def _check_names(options: Mapping[str, str]) -> None:
     for name in options:
         if name in KNOWN or name in WITHOUT_MEANING or name.startswith(KAFKA):
             continue
-        close = get_close_matches(name, KNOWN, n=1)
-        hint = f"; did you mean {KNOWN[close[0]]}?" if close else ""
+        near = nearest_name(name, KNOWN)
+        hint = "" if near is None else f"; did you mean {KNOWN[near]}?"
         raise BadOption(name, f"there is no such option{hint}")
 
 

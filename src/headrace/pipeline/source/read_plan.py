@@ -1,10 +1,10 @@
 """Turns options into offsets: the start and the end of a read, and its division into tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from headrace.client.results import TopicPartition
+from headrace.name_suggestion import nearest_name
 from headrace.pipeline.core.offsets import EARLIEST, LATEST, OffsetRange, split
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import SourceOptions, Where
@@ -27,10 +27,15 @@ def find_partitions(admin: LogAdmin, options: SourceOptions) -> Sequence[TopicPa
     everything = admin.topics(lambda name: True)
     for name in options.topics:
         if name not in everything:
-            close = get_close_matches(name, everything, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else "Create it, or correct the name"
-            raise ReadFailed(f"no topic {name!r}. {hint}")
+            raise ReadFailed(missing_topic(name, everything))
     return all_partitions({name: everything[name] for name in options.topics})
+
+
+def missing_topic(name: str, existing: Iterable[str]) -> str:
+    """The error about a topic that does not exist."""
+    near = nearest_name(name, existing)
+    hint = "Create it, or correct the name" if near is None else f"Did you mean {near!r}?"
+    return f"no topic {name!r}. {hint}"
 
 
 def resolve(
@@ -132,10 +137,10 @@ def tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[tuple[O
     pieces = [piece for each in wanted for piece in split([each], -(-each.size // most))]
     if options.min_partitions is not None:
         return [(piece,) for piece in pieces]
-    return _shared(pieces, min(SHARED_TASK_OFFSETS, most))
+    return _grouped_ranges(pieces, min(SHARED_TASK_OFFSETS, most))
 
 
-def _shared(pieces: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
+def _grouped_ranges(pieces: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
     """Groups adjacent ranges while they have at most `most` offsets together."""
     together: list[tuple[OffsetRange, ...]] = []
     size = 0

@@ -13,7 +13,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from queue import Empty, Full, Queue
-from random import SystemRandom
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -21,8 +20,8 @@ import pyarrow as pa
 
 from headrace.client.client import ClusterClient
 from headrace.client.results import TopicPartition
-from headrace.clock import SystemClock
 from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.source.cluster_client import cluster_client
 from headrace.pipeline.source.fetcher import Chunk, Fetcher
 from headrace.pipeline.source.settings import BEHIND_DAMAGE, ReadFailed, ReadSettings
 from headrace.records.arrow.columns import HEADER, RecordArrays
@@ -60,9 +59,12 @@ def read_ranges(
         for wanted, chunk in fetching:
             for decoded in _decoded(chunk, wanted, settings):
                 if len(decoded.records):
-                    yield wanted.of, decoded.records
+                    yield wanted.topic_partition, decoded.records
                 for each in decoded.damaged:
-                    yield wanted.of, _as_record(each, with_headers=settings.with_headers)
+                    yield (
+                        wanted.topic_partition,
+                        _as_record(each, with_headers=settings.with_headers),
+                    )
     finally:
         fetching.stop()
 
@@ -79,7 +81,8 @@ def _decoded(chunk: Chunk, wanted: OffsetRange, settings: ReadSettings) -> Itera
         )
     except DamagedBatch as damaged:
         raise ReadFailed(
-            f"{wanted.of}: the batch at offset {damaged.offset} is damaged ({damaged.reason}). "
+            f"{wanted.topic_partition}: the batch at offset {damaged.offset} is damaged "
+            f"({damaged.reason}). "
             "Set on_corrupt: skip in the source of a pipeline to continue without it. "
             f"{BEHIND_DAMAGE}"
         ) from damaged
@@ -155,16 +158,7 @@ class _Fetching:
             return
 
     async def _fetch_all(self) -> None:
-        settings = self._settings
-        async with ClusterClient(
-            settings.bootstrap_servers,
-            client_id=settings.client_id,
-            clock=SystemClock(),
-            random=SystemRandom(),
-            security=settings.security,
-            request_timeout_s=settings.request_timeout_s,
-            room=_room,
-        ) as client:
+        async with cluster_client(self._settings, room=_uninitialized_memory) as client:
             for wanted in self._ranges:
                 await self._fetch_range(client, wanted)
 
@@ -177,8 +171,8 @@ class _Fetching:
                 self._put((wanted, chunk))
 
 
-def _room(size_bytes: int) -> memoryview:
-    """Uninitialized memory: a `bytearray` would be zeroed first."""
+def _uninitialized_memory(size_bytes: int) -> memoryview:
+    """A `bytearray` would be filled with zeros first."""
     return np.empty(size_bytes, np.uint8).data
 
 

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.pipeline.spark.socket_directory import has_unix_sockets, socket_home
-from headrace.pipeline.spark.spark_home import one_thread_for_algebra, own_spark_home
-from headrace.pipeline.spark.startup_settings import fewer_programs
+from headrace.pipeline.spark.socket_directory import has_unix_sockets, own_socket_directory
+from headrace.pipeline.spark.spark_home import own_spark_home, single_threaded_blas
+from headrace.pipeline.spark.startup_settings import jvm_startup_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ CONNECT: Final = "sc://"
 OLDEST_JAVA: Final = 17
 JAVA_CHECK_S: Final = 30.0
 UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
-SOCKET_HOME: Final = "spark.python.unix.domain.socket.dir"
+SOCKET_DIRECTORY: Final = "spark.python.unix.domain.socket.dir"
 CONF: Final[Mapping[str, str]] = {
     # Times mean the same on every machine and in the table.
     "spark.sql.session.timeZone": "UTC",
@@ -86,7 +86,7 @@ def open_session(
     if is_on_this_machine(target):
         settings.update(LOCAL_CONF)
     if target.startswith("local"):
-        settings.update(fewer_programs(java))
+        settings.update(jvm_startup_settings(java))
     settings.update(_socket_conf(target))
     settings.update(conf or {})
     builder = SparkSession.builder.appName(name).master(target)
@@ -95,7 +95,7 @@ def open_session(
     try:
         with (
             own_spark_home(target),
-            one_thread_for_algebra(),
+            single_threaded_blas(),
             _stderr_to(log),
             _owned_processes(),
         ):
@@ -104,18 +104,18 @@ def open_session(
         where = f"; see {log}" if log is not None else ""
         raise NoSpark(f"Spark does not start on {target}: {_first_line(error)}{where}") from error
     session.sparkContext.setLogLevel("ERROR")
-    _tell_errors_once()
+    _silence_query_error_log()
     return session
 
 
 def _socket_conf(master: str) -> Mapping[str, str]:
     if not has_unix_sockets():
         return {UNIX_SOCKETS: "false"}
-    home = socket_home() if master.startswith("local") else None  # not on other machines
-    return {} if home is None else {SOCKET_HOME: str(home)}
+    home = own_socket_directory() if master.startswith("local") else None  # not on other machines
+    return {} if home is None else {SOCKET_DIRECTORY: str(home)}
 
 
-def _tell_errors_once() -> None:
+def _silence_query_error_log() -> None:
     """Stops PySpark's JSON log of SQL errors on the terminal: it raises the same errors."""
     from pyspark.logger import PySparkLogger
 
@@ -146,7 +146,7 @@ def _connect(url: str, conf: Mapping[str, str]) -> "SparkSession":
         raise NoSpark(f"no Spark Connect server answers at {url}: {_first_line(error)}") from error
     if not version.startswith("4."):
         raise NoSpark(f"{url} runs Spark {version}; pipelines need Spark 4.3")
-    _tell_errors_once()
+    _silence_query_error_log()
     return session
 
 
@@ -201,7 +201,7 @@ def _owned_processes() -> Iterator[None]:
     from pyspark import java_gateway
 
     name = "Popen"  # PySpark has no setting for the class
-    usual = getattr(java_gateway, name)
+    original = getattr(java_gateway, name)
     started: list[_SparkProcess] = []
     setattr(java_gateway, name, partial(_SparkProcess, started))
     try:
@@ -213,7 +213,7 @@ def _owned_processes() -> Iterator[None]:
             _forget_gateway()
         raise
     finally:
-        setattr(java_gateway, name, usual)
+        setattr(java_gateway, name, original)
 
 
 class _SparkProcess(subprocess.Popen[bytes]):

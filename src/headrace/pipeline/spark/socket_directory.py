@@ -18,7 +18,7 @@ from typing import Final
 PREFIX: Final = "headrace-sockets-"
 NEW: Final = ".new-" + PREFIX
 LOCK: Final = "lock"
-LONGEST_HOME_BYTES: Final = 60
+MAX_DIRECTORY_BYTES: Final = 60
 """The kernel allows 103 bytes for the path of a socket. Spark's names take 42, with the slash."""
 
 
@@ -27,42 +27,42 @@ def has_unix_sockets() -> bool:
 
 
 @cache
-def socket_home() -> Path | None:
+def own_socket_directory() -> Path | None:
     """This process's directory, created at the first call; None if it cannot be created."""
-    return made_home(Path(tempfile.gettempdir()))
+    return create_socket_directory(Path(tempfile.gettempdir()))
 
 
-def made_home(parent: Path) -> Path | None:
+def create_socket_directory(parent: Path) -> Path | None:
     """Removes the unlocked directories in `parent` and creates a locked one."""
     if not has_unix_sockets():
         return None
-    clear(parent)
+    remove_unlocked_directories(parent)
     try:
         # Lock the file before the rename: other processes look for the new name.
         fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=parent))
-        home = fresh.with_name(PREFIX + fresh.name.removeprefix(NEW))
-        if len(os.fsencode(home)) > LONGEST_HOME_BYTES or _locked(fresh / LOCK) is None:
+        directory = fresh.with_name(PREFIX + fresh.name.removeprefix(NEW))
+        if len(os.fsencode(directory)) > MAX_DIRECTORY_BYTES or _open_locked(fresh / LOCK) is None:
             shutil.rmtree(fresh)
             return None
-        fresh.rename(home)
+        fresh.rename(directory)
     except OSError:
         return None
-    atexit.register(_leave, home, os.getpid())
-    return home
+    atexit.register(_remove_own_directory, directory, os.getpid())
+    return directory
 
 
-def clear(parent: Path) -> None:
+def remove_unlocked_directories(parent: Path) -> None:
     """Removes the directories of processes that have ended."""
-    for home in parent.glob(f"{PREFIX}*"):
-        if not (home / LOCK).is_file():
+    for directory in parent.glob(f"{PREFIX}*"):
+        if not (directory / LOCK).is_file():
             continue
-        held = _locked(home / LOCK)
+        held = _open_locked(directory / LOCK)
         if held is not None:
-            shutil.rmtree(home, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
             os.close(held)
 
 
-def _locked(file: Path) -> int | None:
+def _open_locked(file: Path) -> int | None:
     """Opens and locks a file until it is closed; None if another process has locked it."""
     import fcntl  # only on systems with Unix sockets
 
@@ -78,6 +78,6 @@ def _locked(file: Path) -> int | None:
     return opened
 
 
-def _leave(home: Path, owner: int) -> None:
+def _remove_own_directory(directory: Path, owner: int) -> None:
     if os.getpid() == owner:  # not in a forked child
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)

@@ -62,7 +62,7 @@ def own_spark_home(master: str) -> Iterator[None]:
 
 
 @contextmanager
-def one_thread_for_algebra() -> Iterator[None]:
+def single_threaded_blas() -> Iterator[None]:
     """In this context, new processes use one thread for algebra, unless a number is already set."""
     if THREADS in os.environ:
         yield

@@ -25,7 +25,7 @@ JAVAS_THAT_FORK: Final = range(17, 22)
 programs."""
 
 
-def fewer_programs(java: int | None) -> Mapping[str, str]:
+def jvm_startup_settings(java: int | None) -> Mapping[str, str]:
     """The settings for a local driver with this Java version; None means an unknown version."""
     forks = java in JAVAS_THAT_FORK and sys.platform.startswith("linux")
     return {CHECKPOINT_MANAGER: RENAMING, **({JAVA_OPTIONS: FORKING} if forks else {})}

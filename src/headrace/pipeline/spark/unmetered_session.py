@@ -27,14 +27,14 @@ UNLIMITED: Final = (1 << 31) - 1
 MOST_ROWS: Final = 10_000
 
 
-class QuickSession(NamedTuple):
+class UnmeteredSession(NamedTuple):
     """The copy of the session, and the byte limit that its tasks must check."""
 
     spark: "SparkSession"
     bound: ByteLimit
 
 
-def can_be_quick(flow: Flow) -> bool:
+def can_run_unmetered(flow: Flow) -> bool:
     """Whether rows are about as large as their source records, and in the same order.
     A Python step may do anything. `explode` repeats the other columns for each element. A merge
     brings distant records together by key. For a topic, a batch must not be written twice
@@ -49,7 +49,7 @@ def can_be_quick(flow: Flow) -> bool:
     )
 
 
-def quick_session(spark: "SparkSession") -> QuickSession | None:
+def open_unmetered_session(spark: "SparkSession") -> UnmeteredSession | None:
     """None for Spark Connect, and if the limits are not Spark's defaults: a changed limit has a
     reason."""
     from pyspark.sql import SparkSession
@@ -61,4 +61,4 @@ def quick_session(spark: "SparkSession") -> QuickSession | None:
         return None
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     copy.conf.set(BYTES, str(UNLIMITED))
-    return QuickSession(copy, ByteLimit(rows, SPARKS_BYTES))
+    return UnmeteredSession(copy, ByteLimit(rows, SPARKS_BYTES))

@@ -4,7 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from headrace.pipeline.spec.spec_values import Location, SchemaText, Settings, TemplatePart
+from headrace.pipeline.spec.spec_values import (
+    Location,
+    SchemaText,
+    Settings,
+    TemplatePart,
+    format_tagger,
+)
 
 
 class Registry(TemplatePart):
@@ -106,11 +112,6 @@ class Raw(TemplatePart):
 FORMATS = ("json", "avro", "protobuf", "csv", "raw")
 
 
-def _format_of(value: object) -> str | None:
-    name = value.get("format") if isinstance(value, dict) else getattr(value, "format", None)
-    return f"<{name}>" if name in FORMATS else None
-
-
 Format = Annotated[
     Annotated[Json, Tag("<json>")]
     | Annotated[Avro, Tag("<avro>")]
@@ -118,7 +119,7 @@ Format = Annotated[
     | Annotated[Csv, Tag("<csv>")]
     | Annotated[Raw, Tag("<raw>")],
     Discriminator(
-        _format_of,
+        format_tagger(FORMATS),
         custom_error_type="format",
         custom_error_message="unknown format",
     ),

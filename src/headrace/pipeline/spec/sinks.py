@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from headrace.pipeline.spec.sources import TopicName
-from headrace.pipeline.spec.spec_values import Duration, Location, Settings, Size, TemplatePart
+from headrace.pipeline.spec.spec_values import (
+    Duration,
+    Location,
+    Settings,
+    Size,
+    TemplatePart,
+    format_tagger,
+)
 
 ColumnName = Annotated[str, Field(min_length=1)]
 
@@ -93,18 +100,13 @@ class Topic(TemplatePart):
 SINKS = ("delta", "iceberg", "parquet", "topic")
 
 
-def _sink_of(value: object) -> str | None:
-    name = value.get("format") if isinstance(value, dict) else getattr(value, "format", None)
-    return f"<{name}>" if name in SINKS else None
-
-
 Sink = Annotated[
     Annotated[Delta, Tag("<delta>")]
     | Annotated[Iceberg, Tag("<iceberg>")]
     | Annotated[Parquet, Tag("<parquet>")]
     | Annotated[Topic, Tag("<topic>")],
     Discriminator(
-        _sink_of,
+        format_tagger(SINKS),
         custom_error_type="sink_format",
         custom_error_message="unknown sink format",
     ),

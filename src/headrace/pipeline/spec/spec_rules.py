@@ -197,27 +197,18 @@ def _check_formats(flow: _FlowSections) -> Iterator[Problem]:
 def _check_steps(flow: _FlowSections) -> Iterator[Problem]:
     for i, step in enumerate(flow.transform):
         if isinstance(step, SqlStep):
+            # Imported here because it imports sqlglot, which a spec without SQL does not need.
+            from headrace.pipeline.spec.stateful_sql import STATEFUL_STEP_FIX, stateful_sql_error
+
             at = (*flow.at, "transform", i, "sql")
             try:
                 select = read_select(step.sql)
             except NotASelect as error:
                 yield Problem(at, str(error), "SELECT ... FROM source")
                 continue
-            if select.crosses_rows and step.scope == "row":
-                yield Problem(at, per_batch(select.crosses_rows), PER_BATCH_FIX)
-
-
-PER_BATCH_FIX = (
-    "query the table instead, or add scope: batch to the step if one result per batch is wanted"
-)
-
-
-def per_batch(what: str) -> str:
-    """The error of a step that combines rows."""
-    return (
-        f"{what}: each batch would be computed by itself, without the rows of other batches, and "
-        "the result would depend on where batches end"
-    )
+            message = stateful_sql_error(select.crosses_rows, step.scope)
+            if message:
+                yield Problem(at, message, STATEFUL_STEP_FIX)
 
 
 def _check_expectations(flow: _FlowSections) -> Iterator[Problem]:

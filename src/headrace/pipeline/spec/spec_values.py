@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -216,3 +216,13 @@ class Settings(RootModel[dict[str, str]]):
 def _variable_for(setting: str) -> str:
     """A reference to an environment variable that is named after the setting."""
     return f"${{{re.sub(r'[^A-Z0-9]+', '_', setting.upper())}}}"
+
+
+def format_tagger(known: Collection[str]) -> Callable[[object], str | None]:
+    """For a `Discriminator`: the tag of a section by its `format`; None if it is not known."""
+
+    def tag_of(value: object) -> str | None:
+        name = value.get("format") if isinstance(value, dict) else getattr(value, "format", None)
+        return f"<{name}>" if name in known else None
+
+    return tag_of

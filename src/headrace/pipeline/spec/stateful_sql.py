@@ -1,11 +1,13 @@
-"""Finds out whether a query over `source` combines rows. Pure.
+"""Finds and refuses SQL steps that combine rows: GROUP BY, windows, DISTINCT, LIMIT. Pure.
 
 A pipeline runs its steps on one batch after the other and keeps no state between batches. A query
 that treats each row by itself gives the same rows wherever a batch ends. A query that groups,
 deduplicates, ranks, sorts or limits rows, or joins `source` with itself, does not.
 
+Such a step is refused by `stateful_sql_error`, unless the spec says `scope: batch`.
+
 Table names are resolved: an aggregate over another table, or over an array within one row, is
-allowed.
+allowed. `batch/stateful_plan.py` checks Python steps, and SQL that only Spark can parse.
 """
 
 import re
@@ -15,6 +17,8 @@ from typing import Final, NamedTuple
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+
+from headrace.pipeline.spec.flow import Scope
 
 SOURCE: Final = "source"
 DIALECT: Final = "databricks"
@@ -27,6 +31,27 @@ _MORE_AGGREGATES: Final = re.compile(
 )
 """Spark's aggregate functions that sqlglot does not parse as aggregates."""
 _OUTSIDE_CLAUSES: Final = frozenset({"from_", "joins", "with_"})
+
+
+STATEFUL_STEP_FIX: Final = (
+    "query the table instead, or add scope: batch to the step if one result per batch is wanted"
+)
+
+
+def stateful_sql_error(combining: str, scope: Scope) -> str:
+    """The error of an SQL step; empty if the step is accepted.
+
+    `combining` are the parts of its query that combine rows (`RowScope.crosses_rows`).
+    """
+    return stateful_step_error(combining) if combining and scope == "row" else ""
+
+
+def stateful_step_error(combining: str) -> str:
+    """The error of a step that combines rows; the step may be SQL or Python."""
+    return (
+        f"{combining}: each batch would be computed by itself, without the rows of other batches, "
+        "and the result would depend on where batches end"
+    )
 
 
 class RowScope(NamedTuple):

@@ -16,7 +16,7 @@ from headrace.storage.directories.log_directory import LogDirectory
 from headrace.storage.errors import DiskError, StorageError
 from headrace.storage.files.filesystem import FileSystem, remove_if_exists
 from headrace.storage.log.log import Log
-from headrace.storage.state.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
+from headrace.storage.state.checkpoint_file import CorruptCheckpoint, read_offsets, write_offsets
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from headrace.storage.files.filesystem import FileSystem, exists, read_file
 from headrace.storage.log.log import Log
 from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.state import segment_manifest
-from headrace.storage.state.checkpoints import (
+from headrace.storage.state.checkpoint_file import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,

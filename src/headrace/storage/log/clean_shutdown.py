@@ -4,7 +4,7 @@ from headrace.storage.errors import LogClosed
 from headrace.storage.files.filesystem import TEMPORARY_SUFFIX, write_file
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.state import segment_manifest
-from headrace.storage.state.checkpoints import LEADER_EPOCHS, encode_epochs
+from headrace.storage.state.checkpoint_file import LEADER_EPOCHS, encode_epochs
 from headrace.storage.state.segment_manifest import LogManifest, SegmentState, crc_of_epochs
 
 

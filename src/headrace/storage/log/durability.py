@@ -22,7 +22,7 @@ from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.files.open_files import OpenFile
 from headrace.storage.segment.segment import Segment
 from headrace.storage.segment.segments import Segments
-from headrace.storage.state.checkpoints import LEADER_EPOCHS, encode_epochs
+from headrace.storage.state.checkpoint_file import LEADER_EPOCHS, encode_epochs
 from headrace.storage.state.leader_epochs import LeaderEpochs
 from headrace.storage.state.partition_metadata import PARTITION_METADATA
 

@@ -36,7 +36,7 @@ from headrace.storage.segment.segment import (
 )
 from headrace.storage.segment.segments import Segments
 from headrace.storage.state import segment_manifest
-from headrace.storage.state.checkpoints import (
+from headrace.storage.state.checkpoint_file import (
     LEADER_EPOCHS,
     CorruptCheckpoint,
     read_epochs,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headrace.records.checksum import crc32c
-from headrace.storage.state.checkpoints import encode_epochs
+from headrace.storage.state.checkpoint_file import encode_epochs
 from headrace.storage.state.leader_epochs import EpochEntry
 
 SEGMENT_MANIFEST = "headrace-segments"

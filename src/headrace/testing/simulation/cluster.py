@@ -12,7 +12,7 @@ from typing import Final
 from headrace.clock import Clock
 from headrace.cluster.metadata_store import ClusterStore
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.stores.zookeeper import ZooKeeperStore
+from headrace.cluster.stores.zookeeper_store import ZooKeeperStore
 from headrace.cluster.topology import Partition
 from headrace.testing.simulated_zookeeper import SimulatedZooKeeper
 from headrace.testing.simulation.brokers import BrokerProcess, idle

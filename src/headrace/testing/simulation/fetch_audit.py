@@ -13,7 +13,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from headrace.broker.fetch import fetch_reader
-from headrace.broker.replication.follower_fetch_session import (
+from headrace.broker.replication.fetch_session_at_leader import (
     FollowerFetchSession,
     FollowerPosition,
 )

@@ -15,7 +15,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from headrace.broker.membership.controller_election import ControllerElection
-from headrace.broker.replication.follower_fetch_session import FollowerFetchSession
+from headrace.broker.replication.fetch_session_at_leader import FollowerFetchSession
 from headrace.broker.replication.replica_fetcher import ReplicaFetcher
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
 from headrace.controller import broker_fencing, isr_changes, leader_election

@@ -7,7 +7,7 @@ from random import Random
 from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.replication.alter_partition_manager import AlterPartitionManager
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
+from headrace.broker.replication.fetch_sessions_at_leader import FollowerFetchSessions
 from headrace.broker.runtime.timers import Timers
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.image import MetadataImage

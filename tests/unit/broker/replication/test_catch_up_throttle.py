@@ -1,6 +1,6 @@
 """A lagging follower receives its missing records slice by slice and delays no other follower."""
 
-from headrace.broker.replication.follower_fetch_session import CATCH_UP_BYTES
+from headrace.broker.replication.fetch_session_at_leader import CATCH_UP_BYTES
 from headrace.broker.replication.replication_slices import BATCH_COST, SLICE_COST
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch_header import headers

@@ -7,16 +7,16 @@ from headrace.pipeline.batch.planner import (
     OnDataLoss,
     PlanError,
     Planner,
-    SourcePartition,
+    SourceBounds,
     StartPosition,
-    adopted,
     caught_up,
+    with_new_partitions,
 )
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.sinks.table_sink import CommittedBatch
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-LOG = SourcePartition({"t": "id-1"}, {P0: (0, 100), P1: (0, 50)})
+LOG = SourceBounds({"t": "id-1"}, {P0: (0, 100), P1: (0, 50)})
 
 
 def planner(**changes: object) -> Planner:
@@ -99,7 +99,7 @@ def test_a_limit_lets_every_partition_advance() -> None:
 
 
 def test_expired_offsets_stop_the_flow_unless_data_loss_is_allowed() -> None:
-    log = SourcePartition({"t": "id-1"}, {P0: (70, 100), P1: (0, 50)})
+    log = SourceBounds({"t": "id-1"}, {P0: (70, 100), P1: (0, 50)})
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
     with pytest.raises(PlanError, match="offsets 60 to 69 were deleted"):
         planner().next_batch(log, held, None)
@@ -109,7 +109,7 @@ def test_expired_offsets_stop_the_flow_unless_data_loss_is_allowed() -> None:
 
 
 def test_a_recreated_topic_stops_the_flow_unless_data_loss_is_allowed() -> None:
-    log = SourcePartition({"t": "id-2"}, {P0: (0, 5), P1: (0, 0)})
+    log = SourceBounds({"t": "id-2"}, {P0: (0, 5), P1: (0, 0)})
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
     with pytest.raises(PlanError, match="deleted and created again"):
         planner().next_batch(log, held, None)
@@ -118,38 +118,38 @@ def test_a_recreated_topic_stops_the_flow_unless_data_loss_is_allowed() -> None:
 
 
 def test_a_log_that_ends_before_the_tables_offsets_is_reported() -> None:
-    log = SourcePartition({"t": "id-1"}, {P0: (0, 10), P1: (0, 50)})
+    log = SourceBounds({"t": "id-1"}, {P0: (0, 10), P1: (0, 50)})
     with pytest.raises(PlanError, match="ends at 10, but the table holds it up to 60"):
         planner().next_batch(log, CommittedBatch(4, {P0: 60, P1: 50}, "9"), None)
 
 
 def test_a_deleted_topic_is_reported() -> None:
     with pytest.raises(PlanError, match="t is gone"):
-        planner().next_batch(SourcePartition({}, {}), CommittedBatch(4, {P0: 60}, "9"), None)
+        planner().next_batch(SourceBounds({}, {}), CommittedBatch(4, {P0: 60}, "9"), None)
 
 
 def test_a_recreated_topic_is_read_once_though_the_table_still_names_old_offsets() -> None:
-    log = SourcePartition({"t": "id-2"}, {P0: (0, 90), P1: (0, 0)})
+    log = SourceBounds({"t": "id-2"}, {P0: (0, 90), P1: (0, 0)})
     held = CommittedBatch(4, {P0: 60, P1: 50}, "9")
-    begun = adopted(StartPosition({"t": "id-1"}, {P0: 3}), log, 5, OnDataLoss.CONTINUE)
+    begun = with_new_partitions(StartPosition({"t": "id-1"}, {P0: 3}), log, 5, OnDataLoss.CONTINUE)
     fresh = planner(beginning=begun, on_data_loss=OnDataLoss.CONTINUE)
     assert fresh.next_batch(log, held, None).ranges == ranges((0, 0, 90), (1, 0, 0))
     assert fresh.next_batch(log, CommittedBatch(5, {P0: 90, P1: 0}, "10"), None).is_empty
 
 
 def test_a_new_partition_is_stored_with_its_first_offset() -> None:
-    begun = adopted(StartPosition({"t": "id-1"}, {P0: 100}), LOG, 1, OnDataLoss.FAIL)
+    begun = with_new_partitions(StartPosition({"t": "id-1"}, {P0: 100}), LOG, 1, OnDataLoss.FAIL)
     assert begun.starts == {P0: 100, P1: 0}
-    assert adopted(begun, LOG, 2, OnDataLoss.FAIL) == begun
-    log = SourcePartition({"t": "id-1"}, {P0: (0, 100), P1: (20, 50)})
+    assert with_new_partitions(begun, LOG, 2, OnDataLoss.FAIL) == begun
+    log = SourceBounds({"t": "id-1"}, {P0: (0, 100), P1: (20, 50)})
     with pytest.raises(PlanError, match="offsets 0 to 19 were deleted"):
         planner(beginning=begun).next_batch(log, CommittedBatch(0, {P0: 100}, "1"), None)
 
 
 def test_a_topic_of_another_id_is_not_adopted_where_no_data_may_be_lost() -> None:
-    log = SourcePartition({"t": "id-2"}, LOG.bounds)
+    log = SourceBounds({"t": "id-2"}, LOG.bounds)
     begun = StartPosition({"t": "id-1"}, {P0: 0, P1: 0})
-    assert adopted(begun, log, 5, OnDataLoss.FAIL) == begun
+    assert with_new_partitions(begun, log, 5, OnDataLoss.FAIL) == begun
 
 
 def test_caught_up_means_every_partition_is_written() -> None:

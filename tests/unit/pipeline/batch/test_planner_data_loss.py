@@ -7,9 +7,9 @@ from headrace.pipeline.batch.planner import (
     OnDataLoss,
     PlanError,
     Planner,
-    SourcePartition,
+    SourceBounds,
     StartPosition,
-    adopted,
+    with_new_partitions,
 )
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.sinks.table_sink import CommittedBatch
@@ -30,25 +30,25 @@ def span(start: int, end: int) -> OffsetRange:
 
 
 def test_expired_records_of_a_started_batch_stop_it_or_are_reported() -> None:
-    log = SourcePartition({"t": "id-1"}, {P0: (70, 100)})
-    with pytest.raises(PlanError, match=r"60 to 69 were deleted .* on_data_loss: continue"):
+    log = SourceBounds({"t": "id-1"}, {P0: (70, 100)})
+    with pytest.raises(PlanError, match=r"60 to 69 were deleted .* read on from offset 70$"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
     plan = planner(OnDataLoss.CONTINUE).next_batch(log, HELD, AHEAD)
     assert (plan.ranges, plan.lost) == ((span(70, 80),), (span(60, 70),))
 
 
 def test_a_started_batch_whose_records_all_expired_is_committed_empty() -> None:
-    log = SourcePartition({"t": "id-1"}, {P0: (90, 100)})
+    log = SourceBounds({"t": "id-1"}, {P0: (90, 100)})
     plan = planner(OnDataLoss.CONTINUE).next_batch(log, HELD, AHEAD)
     assert (plan.ranges, plan.lost) == ((span(90, 90),), (span(60, 90),))
     assert not plan.is_empty  # or the table would never reach the dead letters
 
 
 def test_a_started_batch_is_never_read_from_a_recreated_topic() -> None:
-    log = SourcePartition({"t": "id-2"}, {P0: (0, 1000)})
+    log = SourceBounds({"t": "id-2"}, {P0: (0, 1000)})
     with pytest.raises(PlanError, match="deleted and created again"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
-    begun = adopted(BEGUN, log, AHEAD.batch_id + 1, OnDataLoss.CONTINUE)
+    begun = with_new_partitions(BEGUN, log, AHEAD.batch_id + 1, OnDataLoss.CONTINUE)
     plan = planner(OnDataLoss.CONTINUE, begun).next_batch(log, HELD, AHEAD)
     assert (plan.batch_id, plan.ranges, plan.lost) == (5, (span(80, 80),), (span(60, 80),))
     after = CommittedBatch(5, {P0: 80}, "10")
@@ -57,14 +57,14 @@ def test_a_started_batch_is_never_read_from_a_recreated_topic() -> None:
 
 
 def test_a_batch_started_with_the_recreated_topic_is_read_from_it() -> None:
-    log = SourcePartition({"t": "id-2"}, {P0: (0, 1000)})
-    begun = adopted(BEGUN, log, HELD.batch_id + 1, OnDataLoss.CONTINUE)
+    log = SourceBounds({"t": "id-2"}, {P0: (0, 1000)})
+    begun = with_new_partitions(BEGUN, log, HELD.batch_id + 1, OnDataLoss.CONTINUE)
     plan = planner(OnDataLoss.CONTINUE, begun).next_batch(log, HELD, AHEAD)
     assert (plan.ranges, plan.lost) == ((span(0, 80),), ())
 
 
 def test_a_started_batch_of_a_deleted_topic_stops_or_is_reported() -> None:
-    log = SourcePartition({}, {})
+    log = SourceBounds({}, {})
     with pytest.raises(PlanError, match="t is gone"):
         planner(OnDataLoss.FAIL).next_batch(log, HELD, AHEAD)
     plan = planner(OnDataLoss.CONTINUE).next_batch(log, HELD, AHEAD)
@@ -72,6 +72,6 @@ def test_a_started_batch_of_a_deleted_topic_stops_or_is_reported() -> None:
 
 
 def test_a_truncated_log_ends_a_started_batch_early() -> None:
-    log = SourcePartition({"t": "id-1"}, {P0: (0, 70)})
+    log = SourceBounds({"t": "id-1"}, {P0: (0, 70)})
     plan = planner(OnDataLoss.CONTINUE).next_batch(log, HELD, AHEAD)
     assert plan.ranges == (span(60, 70),)

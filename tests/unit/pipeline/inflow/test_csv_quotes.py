@@ -15,7 +15,7 @@ from headrace.pipeline.inflow.csv_quotes import (
     Quoting,
     UnclosedQuote,
     chunks_of,
-    look_at,
+    scan_quotes,
     utf8,
 )
 
@@ -38,7 +38,7 @@ def test_multi_line_values_are_found(
     written = io.StringIO()
     csv.writer(written, lineterminator=end).writerows(rows)
     text = written.getvalue().encode()
-    found = look_at(pieces(text if ended else text.removesuffix(end.encode()), size), Quoting())
+    found = scan_quotes(pieces(text if ended else text.removesuffix(end.encode()), size), Quoting())
     assert found.spans_lines == any("\n" in value or "\r" in value for row in rows for value in row)
     assert not found.spans_lines or found.ends <= {end.encode()}
 
@@ -50,7 +50,7 @@ def test_multi_line_values_are_found(
 )
 def test_an_unclosed_value_is_reported_with_its_line(text: bytes, line: int, size: int) -> None:
     with pytest.raises(UnclosedQuote) as caught:
-        look_at(pieces(text, size), Quoting())
+        scan_quotes(pieces(text, size), Quoting())
     assert caught.value.line == line
 
 
@@ -59,12 +59,12 @@ def test_an_unclosed_value_is_reported_with_its_line(text: bytes, line: int, siz
     "text", [b"", b'5" pipe,3\n4,5\n', b'1,"abc"x,5\n2,3\n', b'"a","b"', b'a "b\nc" d\n', b'""\n']
 )
 def test_quotes_that_do_not_open_a_value_are_ignored(text: bytes, size: int) -> None:
-    assert not look_at(pieces(text, size), Quoting()).spans_lines
+    assert not scan_quotes(pieces(text, size), Quoting()).spans_lines
 
 
 def test_every_kind_of_line_ending_is_reported() -> None:
     text = b'a,b\r\n1,"x\ny"\r\n2,z\n'
-    assert look_at([text], Quoting()) == QuotedLines(True, frozenset({b"\n", b"\r\n"}))
+    assert scan_quotes([text], Quoting()) == QuotedLines(True, frozenset({b"\n", b"\r\n"}))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_every_kind_of_line_ending_is_reported() -> None:
     ],
 )
 def test_the_readers_options_are_applied(options: dict[str, str], text: bytes, spans: bool) -> None:
-    assert look_at([text], Quoting.of(options)).spans_lines == spans
+    assert scan_quotes([text], Quoting.from_options(options)).spans_lines == spans
 
 
 @pytest.mark.parametrize("size", [1, 2, 1000])
@@ -98,7 +98,7 @@ def test_the_readers_options_are_applied(options: dict[str, str], text: bytes, s
 def test_invalid_utf8_is_reported_with_its_line(text: bytes, line: int, size: int) -> None:
     for quoting in (Quoting(), Quoting(quote=b"")):
         with pytest.raises(NotUtf8) as caught:
-            look_at(utf8(pieces(text, size)), quoting)
+            scan_quotes(utf8(pieces(text, size)), quoting)
         assert caught.value.line == line
     good = "\ufeffü,日本,🎉\n".encode()
     assert b"".join(utf8(pieces(good, size))) == good
@@ -107,4 +107,4 @@ def test_invalid_utf8_is_reported_with_its_line(text: bytes, line: int, size: in
 def test_a_compressed_file_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b'1,"a\nb"\n'))
-    assert look_at(chunks_of(str(path), None), Quoting()).spans_lines
+    assert scan_quotes(chunks_of(str(path), None), Quoting()).spans_lines

@@ -6,7 +6,7 @@ from pyspark.errors import AnalysisException, PythonException
 from headrace.client.errors import AuthenticationFailed, ConnectionFailed
 from headrace.pipeline.batch.planner import PlanError
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, ProducerFenced
-from headrace.pipeline.runner.failures import FREE_SPACE, failure_of, raised_in
+from headrace.pipeline.runner.failures import FREE_SPACE, failure_of, raised_exception
 from headrace.pipeline.sinks.table_sink import SinkError
 from headrace.pipeline.source.settings import DataLost, ReadFailed
 from headrace.pipeline.spark.session import is_on_this_machine, java_version
@@ -43,7 +43,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
     ],
 )
 def test_transient_failures_are_retried(error: Exception) -> None:
-    assert failure_of(error).passing
+    assert failure_of(error).retriable
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_transient_failures_are_retried(error: Exception) -> None:
     ],
 )
 def test_permanent_failures_are_not_retried(error: Exception) -> None:
-    assert not failure_of(error).passing
+    assert not failure_of(error).retriable
 
 
 @pytest.mark.parametrize(
@@ -76,15 +76,15 @@ def test_permanent_failures_are_not_retried(error: Exception) -> None:
 )
 def test_a_full_disk_is_reported_with_advice(error: Exception) -> None:
     failure = failure_of(error)
-    assert not failure.passing
+    assert not failure.retriable
     assert FREE_SPACE in failure.message
 
 
 def test_the_relevant_line_of_an_error_is_found() -> None:
     text = IN_A_TASK.format(error="DataLost: t-0: offsets were deleted")
-    assert raised_in(text) == ("DataLost", "t-0: offsets were deleted")
+    assert raised_exception(text) == ("DataLost", "t-0: offsets were deleted")
     assert failure_of(PythonException(text)).message == "t-0: offsets were deleted"
-    assert raised_in("no traceback: here") is None
+    assert raised_exception("no traceback: here") is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_package_missing_on_workers_is_reported_with_how_to_install_it(
     failure = failure_of(PythonException(text))
     assert lacking in failure.message
     assert "install 'headrace[pipeline]' there" in failure.message
-    assert not failure.passing
+    assert not failure.retriable
 
 
 def test_bucket_files_that_spark_cannot_read_are_reported() -> None:

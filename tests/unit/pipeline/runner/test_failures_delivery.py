@@ -16,7 +16,7 @@ headrace.pipeline.producer.errors.{name}: {message}
 
 
 @pytest.mark.parametrize(
-    ("name", "passing"),
+    ("name", "retriable"),
     [
         ("TriedAgain", True),
         ("NotAcknowledged", True),
@@ -24,13 +24,13 @@ headrace.pipeline.producer.errors.{name}: {message}
         ("ProducerFailed", False),
     ],
 )
-def test_a_task_that_cannot_write_says_why_and_whether_to_retry(name: str, passing: bool) -> None:
+def test_a_task_that_cannot_write_says_why_and_whether_to_retry(name: str, retriable: bool) -> None:
     error = PySparkException(SAID.format(name=name, message="the partition o-1: why"))
     found = failure_of(error)
-    assert (found.message, found.passing) == ("the partition o-1: why", passing)
+    assert (found.message, found.retriable) == ("the partition o-1: why", retriable)
 
 
 def test_a_batch_that_must_be_repeated_is_retried() -> None:
-    assert failure_of(TriedAgain("x")).passing
-    assert failure_of(CommitUncertain("x")).passing
-    assert not failure_of(ProducerFailed("x")).passing
+    assert failure_of(TriedAgain("x")).retriable
+    assert failure_of(CommitUncertain("x")).retriable
+    assert not failure_of(ProducerFailed("x")).retriable

@@ -17,7 +17,7 @@ from headrace.pipeline.sinks.data_files import described
 from headrace.pipeline.sinks.delta_sink import DeltaSink
 from headrace.pipeline.sinks.iceberg_sink import IcebergSink, open_catalog
 from headrace.pipeline.sinks.parquet_sink import ParquetSink, parquet_files
-from headrace.pipeline.sinks.partition_values import doubtful
+from headrace.pipeline.sinks.partition_values import suspect_partition_values
 from headrace.pipeline.sinks.table_sink import BatchInfo, Mode, SinkError, TableSettings, TableSink
 
 TEXTS = (
@@ -190,5 +190,5 @@ def test_a_small_decimal_is_written_without_an_exponent(tmp_path: Path) -> None:
 def test_only_texts_that_may_not_fit_are_checked() -> None:
     values = ["x", None, "", "x" * 84, "x" * 85, "__HIVE_DEFAULT_PARTITION__"]
     rows = pa.RecordBatch.from_pydict({"p": values, "q": list(range(6))})
-    assert doubtful(rows, ["p", "q"]).to_pylist() == [False] * 4 + [True] * 2
-    assert doubtful(rows, []).to_pylist() == [False] * 6
+    assert suspect_partition_values(rows, ["p", "q"]).to_pylist() == [False] * 4 + [True] * 2
+    assert suspect_partition_values(rows, []).to_pylist() == [False] * 6

@@ -205,8 +205,10 @@ def test_a_batch_committed_by_two_runs_is_written_once(
     if lake.name == "parquet":  # distinguishes leftovers of a crash from its own
         mine = written(sink, batch(BATCHES), row(BATCHES))
     if lake.name == "iceberg":
-        usual = IcebergSink._commit
-        monkeypatch.setattr(IcebergSink, "_commit", lambda self, *args: late(self, usual, *args))
+        original = IcebergSink._commit_files
+        monkeypatch.setattr(
+            IcebergSink, "_commit_files", lambda self, *args: late(self, original, *args)
+        )
 
     def late(self: IcebergSink, usual: Callable[..., None], *args: object) -> None:
         if self is sink:
@@ -367,7 +369,7 @@ def test_a_file_name_contains_its_batch() -> None:
     assert origin_of("joined-0abc.parquet") is None
     assert origin_of("00000-0-1f2e.parquet") == ("00000", 0)  # of no pipeline that is known
     leftovers = OrphanFiles(0, 10 * DAY_S, {"p": 3}.get)
-    assert leftovers.may_go("p-3-a.parquet", 10 * DAY_S - 1)
-    assert not leftovers.may_go("p-4-a.parquet", 10 * DAY_S - 1)
-    assert not leftovers.may_go("00000-0-1f2e.parquet", 10 * DAY_S - 1)
-    assert leftovers.may_go("p-4-a.parquet", 8 * DAY_S)
+    assert leftovers.may_be_deleted("p-3-a.parquet", 10 * DAY_S - 1)
+    assert not leftovers.may_be_deleted("p-4-a.parquet", 10 * DAY_S - 1)
+    assert not leftovers.may_be_deleted("00000-0-1f2e.parquet", 10 * DAY_S - 1)
+    assert leftovers.may_be_deleted("p-4-a.parquet", 8 * DAY_S)

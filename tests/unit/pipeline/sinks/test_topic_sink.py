@@ -17,7 +17,12 @@ from headrace.pipeline.sinks.partition_locks import PartitionLocks
 from headrace.pipeline.sinks.record_encoding import Encoding
 from headrace.pipeline.sinks.table_sink import CommittedBatch, SinkError, WrittenFile
 from headrace.pipeline.sinks.topic_delivery import Delivery, check_delivered
-from headrace.pipeline.sinks.topic_journal import JournalEntry, TopicJournal, WriteIntent, settled
+from headrace.pipeline.sinks.topic_journal import (
+    JournalEntry,
+    TopicJournal,
+    WriteIntent,
+    resolve_last_commit,
+)
 from headrace.records.arrow.partitioning import partitions_for_keys
 from headrace.records.partitioner import partition_for_key
 from support.pipelines.deliveries import place, shaped
@@ -133,7 +138,7 @@ def delivery(folder: Path, **changes: object) -> Delivery:
         batch_id=0,
         identity=TransactionIdentity("id", 1, 0, implicit=True),
         settings=ProducerSettings("127.0.0.1:1"),
-        claims=PartitionLocks.fresh(folder, "0-0"),
+        locks=PartitionLocks.create(folder, "0-0"),
         encoding=Encoding(),
         max_record_bytes=1 << 20,
     )
@@ -191,21 +196,21 @@ def test_a_large_row_without_a_source_record_stops_the_flow(tmp_path: Path) -> N
 
 
 def test_a_partition_is_written_by_one_attempt_only(tmp_path: Path) -> None:
-    claims = PartitionLocks.fresh(tmp_path, "0-0")
-    claims.take(0)
-    claims.take(1)
+    locks = PartitionLocks.create(tmp_path, "0-0")
+    locks.lock(0)
+    locks.lock(1)
     with pytest.raises(TriedAgain, match="an earlier attempt has written"):
-        claims.take(0)
-    claims.failed({1}, ProducerFenced("somebody else writes"))
+        locks.lock(0)
+    locks.record_failure({1}, ProducerFenced("somebody else writes"))
     with pytest.raises(ProducerFenced, match="somebody else writes"):
-        claims.take(1)
+        locks.lock(1)
 
 
 def test_a_late_attempt_cannot_claim_partitions(tmp_path: Path) -> None:
-    late = PartitionLocks.fresh(tmp_path, "0-0")
-    PartitionLocks.fresh(tmp_path, "0-1").take(0)
+    late = PartitionLocks.create(tmp_path, "0-0")
+    PartitionLocks.create(tmp_path, "0-1").lock(0)
     with pytest.raises(SinkError, match="share"):
-        late.take(0)
+        late.lock(0)
 
 
 def written(partition: int, attempts: list[tuple[int, str]]) -> WrittenFile:
@@ -243,23 +248,23 @@ def aborted(_: WriteIntent) -> bool:
 
 def test_the_marker_takes_precedence_over_the_checkpoint() -> None:
     newer = CommittedBatch(4, {TopicPartition("t", 0): 12}, "marker")
-    assert settled(newer, JournalEntry(DONE, INTENT), aborted) == newer
+    assert resolve_last_commit(newer, JournalEntry(DONE, INTENT), aborted) == newer
 
 
 def test_a_marker_that_expired_is_replaced_by_the_checkpoint() -> None:
-    assert settled(None, JournalEntry(DONE), committed) == DONE
-    assert settled(None, JournalEntry(), committed) is None
+    assert resolve_last_commit(None, JournalEntry(DONE), committed) == DONE
+    assert resolve_last_commit(None, JournalEntry(), committed) is None
 
 
 def test_a_started_batch_without_a_marker_is_looked_up_in_the_topic() -> None:
-    assert settled(None, JournalEntry(DONE, INTENT), committed) == INTENT.batch
-    assert settled(None, JournalEntry(DONE, INTENT), aborted) == DONE
-    assert settled(None, JournalEntry(None, INTENT), aborted) is None
+    assert resolve_last_commit(None, JournalEntry(DONE, INTENT), committed) == INTENT.batch
+    assert resolve_last_commit(None, JournalEntry(DONE, INTENT), aborted) == DONE
+    assert resolve_last_commit(None, JournalEntry(None, INTENT), aborted) is None
 
 
 def test_a_marker_behind_the_checkpoint_stops_the_pipeline() -> None:
     with pytest.raises(SinkError, match="lost data"):
-        settled(CommittedBatch(2, {}, "v"), JournalEntry(DONE), aborted)
+        resolve_last_commit(CommittedBatch(2, {}, "v"), JournalEntry(DONE), aborted)
 
 
 def test_the_journal_round_trips(tmp_path: Path) -> None:

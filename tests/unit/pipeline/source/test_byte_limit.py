@@ -20,26 +20,26 @@ def chunk(count: int, size: int, *, header: bool = False) -> RecordArrays:
 def test_any_number_of_small_records_passes() -> None:
     watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=1000))
     for _ in range(5):
-        watch.look(chunk(100, 50))
+        watch.add_chunk(chunk(100, 50))
     for _ in range(100):
-        watch.look(chunk(1, 90))
+        watch.add_chunk(chunk(1, 90))
 
 
 def test_large_records_are_found_in_one_chunk() -> None:
     with pytest.raises(RecordsTooLarge, match="3 records"):
-        ByteLimitWatch(ByteLimit(records=10, size_bytes=1000)).look(chunk(3, 400))
+        ByteLimitWatch(ByteLimit(records=10, size_bytes=1000)).add_chunk(chunk(3, 400))
 
 
 def test_large_records_are_found_over_several_chunks() -> None:
     watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=1000))
-    watch.look(chunk(1, 400))
-    watch.look(chunk(1, 400))
+    watch.add_chunk(chunk(1, 400))
+    watch.add_chunk(chunk(1, 400))
     with pytest.raises(RecordsTooLarge):
-        watch.look(chunk(1, 400))
+        watch.add_chunk(chunk(1, 400))
 
 
 def test_headers_count_towards_the_limit() -> None:
     watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=HEADER_BYTES + 100))
-    watch.look(chunk(1, 10, header=True))
+    watch.add_chunk(chunk(1, 10, header=True))
     with pytest.raises(RecordsTooLarge):
-        watch.look(chunk(1, 10, header=True))
+        watch.add_chunk(chunk(1, 10, header=True))

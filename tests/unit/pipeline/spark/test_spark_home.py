@@ -12,8 +12,8 @@ from headrace.pipeline.spark.spark_home import (
     PYTHON,
     THREADS,
     linked_home,
-    one_thread_for_algebra,
     own_spark_home,
+    single_threaded_blas,
 )
 
 
@@ -142,13 +142,13 @@ def test_only_processes_started_inside_get_one_algebra_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(THREADS, raising=False)
-    with one_thread_for_algebra():
+    with single_threaded_blas():
         assert os.environ[THREADS] == "1"
     assert THREADS not in os.environ
 
 
 def test_a_configured_number_of_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(THREADS, "4")
-    with one_thread_for_algebra():
+    with single_threaded_blas():
         assert os.environ[THREADS] == "4"
     assert os.environ[THREADS] == "4"

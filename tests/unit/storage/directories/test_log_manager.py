@@ -17,7 +17,7 @@ from headrace.storage.errors import (
     LogDirFailed,
     LogDirLocked,
 )
-from headrace.storage.state.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
+from headrace.storage.state.checkpoint_file import CorruptCheckpoint, read_offsets, write_offsets
 from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.partition_metadata import decode_topic_id
 from headrace.testing.memory_files import MemoryFileSystem

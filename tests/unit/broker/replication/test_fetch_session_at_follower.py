@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import cast
 
+from headrace.broker.replication.fetch_session_at_follower import ReplicaFetchSession
 from headrace.broker.replication.partition_fetch_state import Key
-from headrace.broker.replication.replica_fetch_session import ReplicaFetchSession
 from headrace.replication.follower import Follower
 
 TOPIC_ID = b"t" * 16

@@ -14,9 +14,9 @@ from headrace.pipeline.source.byte_limit import ByteLimit
 from headrace.pipeline.spark.unmetered_session import (
     BYTES,
     UNLIMITED,
-    QuickSession,
-    can_be_quick,
-    quick_session,
+    UnmeteredSession,
+    can_run_unmetered,
+    open_unmetered_session,
 )
 from support.pipelines.delta_pipeline import MakePipeline, Send
 from support.wire.topics import MakeTopic
@@ -33,7 +33,7 @@ def is_quick(**changes: object) -> bool:
         "source": {"topics": ["t"], "value": {"format": "json", "schema": "a ARRAY<INT>"}},
         "sink": {"format": "delta", "table": "t"},
     }
-    return can_be_quick(parse_spec(json.dumps({**spec, **changes})).resolved()[0])
+    return can_run_unmetered(parse_spec(json.dumps({**spec, **changes})).resolved()[0])
 
 
 def test_only_flows_with_rows_shaped_like_records_use_the_quick_session(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_only_flows_with_rows_shaped_like_records_use_the_quick_session(tmp_path
 def test_only_the_copied_session_has_no_byte_limit(spark: "SparkSession") -> None:
     usual = spark.conf.get(BYTES)
     spark.range(3).createOrReplaceTempView("seen_by_the_copy")
-    quick = quick_session(spark)
+    quick = open_unmetered_session(spark)
     assert quick is not None
     assert quick.spark.conf.get(BYTES) == str(UNLIMITED)
     assert quick.spark.table("seen_by_the_copy").count() == 3
@@ -62,7 +62,7 @@ def test_a_configured_limit_is_kept(spark: "SparkSession") -> None:
     assert usual is not None
     spark.conf.set(BYTES, "1000000")
     try:
-        assert quick_session(spark) is None
+        assert open_unmetered_session(spark) is None
     finally:
         spark.conf.set(BYTES, usual)
 
@@ -81,7 +81,9 @@ def test_oversized_records_are_read_again_row_by_row(
         bounds.append(kwargs["bound"])
         return read_and_parse(*args, **kwargs)
 
-    monkeypatch.setattr(flow_loop, "quick_session", lambda spark: QuickSession(spark, bound))
+    monkeypatch.setattr(
+        flow_loop, "open_unmetered_session", lambda spark: UnmeteredSession(spark, bound)
+    )
     monkeypatch.setattr(flow_loop, "read_and_parse", noted)
     topic = make_topic(1)
     source = {

@@ -1,6 +1,6 @@
 """The replication throttle: a rate that holds over time, and the replicas it applies to."""
 
-from headrace.replication.throttle import ReplicationRate, ThrottledReplicas
+from headrace.replication.throttled_replicas import ReplicationRate, ThrottledReplicas
 
 MB = 1 << 20
 

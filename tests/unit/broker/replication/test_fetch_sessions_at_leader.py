@@ -5,8 +5,8 @@ from random import Random
 
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import FetchPosition, FollowerFetchSession
-from headrace.broker.replication.follower_fetch_sessions import FollowerFetchSessions
+from headrace.broker.replication.fetch_session_at_leader import FetchPosition, FollowerFetchSession
+from headrace.broker.replication.fetch_sessions_at_leader import FollowerFetchSessions
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica

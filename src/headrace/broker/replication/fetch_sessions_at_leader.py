@@ -5,7 +5,7 @@ from random import Random
 
 from headrace.broker.fetch.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_SESSION_ID
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
-from headrace.broker.replication.follower_fetch_session import (
+from headrace.broker.replication.fetch_session_at_leader import (
     FollowerFetchSession,
     Key,
     SendThrottle,
