@@ -23,8 +23,8 @@ from headrace.records.varint import encode as varint
 
 _SMALL_SIZES: Final = 512
 _SIZES: Final = tuple(varint(size) for size in range(_SMALL_SIZES))
-_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # of key and value, so that the body is also small
-_NO_VALUE: Final = varint(-1) + b"\0"  # and no headers
+_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # limit for key and value together
+_NO_VALUE: Final = varint(-1) + b"\0"  # a null value, and no headers
 _HEAD: Final = Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 _CRC_COVERED: Final = Struct(">hiqqqhii")
 _LENGTH_OF_NOTHING: Final = HEADER_SIZE - LOG_OVERHEAD

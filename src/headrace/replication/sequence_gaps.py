@@ -13,9 +13,9 @@ error, it sends all batches again in order. A gap that lasts for a few seconds g
 from typing import Final
 
 NEVER: Final = float("-inf")
-GRACE_S: Final = 5.0  # from the refusal, or from when the gap was first seen
+GRACE_S: Final = 5.0  # starts at the refusal, or when the gap is first seen
 LONGEST_PATIENCE_S: Final = 300.0  # librdkafka's longest wait for a leader that does not respond
-MAX_PRODUCERS: Final = 1000  # whose gaps are remembered; the oldest are forgotten first
+MAX_PRODUCERS: Final = 1000  # producers whose gaps are remembered; the oldest are dropped
 
 
 class SequenceGaps:

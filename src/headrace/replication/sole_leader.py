@@ -61,7 +61,7 @@ class SoleLeader(Replica):
     ) -> None:
         super().__init__(topic, topic_id, index, epoch, open_log)
         self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
-        self._waits: list[_CommitWait] | None = None  # by offset
+        self._waits: list[_CommitWait] | None = None  # sorted by offset
         # Whether enough replicas are in sync to accept and commit records with acks=all.
         self.enough_in_sync = True
         self.gaps = SequenceGaps()

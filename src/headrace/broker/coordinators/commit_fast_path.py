@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.metadata.standalone_metadata import MetadataView
 
-_CORRELATION_ID: Final = slice(4, 8)  # of a request, and of a response including its size
+_CORRELATION_ID: Final = slice(4, 8)  # in a request, and in a response with its size field
 _OFFSET_BYTES: Final = 8
 _SPEC: Final = APIS[ApiKey.OFFSET_COMMIT]
 

@@ -19,8 +19,8 @@ from headrace.replication.sole_leader import SoleLeader
 log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 1 << 20
-RECORDS_PER_SLICE: Final = 100  # two milliseconds or so
-MAX_DECOMPRESSED_BYTES: Final = 64 << 20  # of one batch: no coordinator writes larger ones
+RECORDS_PER_SLICE: Final = 100  # about two milliseconds of work
+MAX_DECOMPRESSED_BYTES: Final = 64 << 20  # limit for one batch: no coordinator writes larger ones
 
 
 class LogNotLoaded(Exception):

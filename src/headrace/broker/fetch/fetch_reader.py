@@ -31,7 +31,7 @@ from headrace.storage.errors import OffsetOutOfRange, StorageError
 from headrace.storage.state.damage import Checks
 
 UNKNOWN_OFFSET = -1
-_LENGTH = Struct(">8xi")  # of a batch
+_LENGTH = Struct(">8xi")  # the length field of a batch
 _BATCH = Struct(">q15xi")  # its base offset and the last record's distance from it
 UNKNOWN_EPOCH = -1
 
@@ -173,7 +173,7 @@ def _read_from_replica(
                 log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
             )
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-            if isinstance(replica, Follower):  # it may just be behind
+            if isinstance(replica, Follower):  # the follower may only be behind
                 raise OffsetOutOfRange(
                     log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
                 )

@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
             pending.result.cancel()
         self._pending.clear()
         self._transport = None
-        self.fast_path = None  # it may refer to this connection, and cycles are collected late
+        self.fast_path = None  # breaks a reference cycle with this connection
         self._count_unsent(0)
         self._owner.closed(self)
         for lost in self._on_close.values():

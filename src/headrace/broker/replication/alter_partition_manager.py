@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.05
-CHECKS_PER_LAG: Final = 2  # per replica.lag.time.max.ms
+CHECKS_PER_LAG: Final = 2  # checks in each replica.lag.time.max.ms
 
 AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
 

@@ -33,8 +33,8 @@ class ReplicaFetchSession:
         self.states: dict[Key, PartitionFetchState] = {}
         self.due: dict[Key, PartitionFetchState] = {}  # the partitions that the next fetch names
         self.session_id = NO_SESSION
-        self.epoch = INITIAL_EPOCH  # of the next fetch in the session
-        self.number = 0  # of the last fetch
+        self.epoch = INITIAL_EPOCH  # session epoch of the next fetch
+        self.number = 0  # number of the last fetch
         self.began = 0  # the number of the fetch that began the session
         self._forgotten: list[Key] = []
         # Removed partitions that the leader may still count, by the number of the fetch that

@@ -106,7 +106,7 @@ class FollowerFetchSession:
         self.session_id = session_id
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
-        self.epoch = 1  # of the next request
+        self.epoch = 1  # session epoch of the next request
         self.last_fetch_at = float("-inf")
         self._positions: dict[Key, FollowerPosition] = {}
         self._ready: dict[FollowerPosition, None] = {}
@@ -363,7 +363,7 @@ class FollowerFetchSession:
         leader = position.leader
         if (
             leader is None
-            or data.error_code  # not notified of anything until the follower names it again
+            or data.error_code  # gets no notification until the follower sends it again
             or data.high_watermark == leader.log.log_end_offset
         ):
             self._watermark_behind.pop(position, None)

@@ -225,7 +225,7 @@ class ReplicaFetcher:
                 continue
             try:
                 if follower.log.has_overdue_flush:
-                    self._flush(state)  # from an earlier role or incarnation: it must not count yet
+                    self._flush(state)  # records of an earlier role: they must not count yet
                     continue
                 position = follower.position()
             except LogDirFailed as error:
@@ -280,7 +280,7 @@ class ReplicaFetcher:
         self._connection.response_received()
         self.heard_at = self._host.clock.monotonic()
         if number < self._session.began:
-            self._in_flight -= 1  # from an ended session; the new one may have waited for it
+            self._in_flight -= 1  # its session has ended; the new one may have waited for it
             self._schedule_fetch()
             return
         if answer.error_code:

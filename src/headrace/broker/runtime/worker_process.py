@@ -95,4 +95,4 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.stdin.close()
     except BrokenPipeError:
-        return  # it ended while a line was pending
+        return  # the child ended while a line was pending

@@ -46,7 +46,7 @@ PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 READ_BYTES: Final = 1 << 20  # read from the source log at a time
-MAX_DECOMPRESSED_BYTES: Final = 16 << 20  # of one source batch; larger ones are not copied
+MAX_DECOMPRESSED_BYTES: Final = 16 << 20  # limit for one source batch; larger ones are not copied
 
 
 FIRST_PAUSE_S: Final = 0.1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.broker.transactions.txn_markers import MarkerJob
 
 REQUEST_TIMEOUT_S: Final = 30.0  # the response comes after the markers are committed
-MAX_MARKERS: Final = 1_000  # per request
+MAX_MARKERS: Final = 1_000  # limit for one request
 
 
 class _Entry(NamedTuple):

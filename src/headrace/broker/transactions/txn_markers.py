@@ -148,7 +148,7 @@ class MarkerJob:
     __slots__ = ("index", "missing", "wanted")
 
     def __init__(self, index: int, wanted: WriteMarkers) -> None:
-        self.index = index  # of the coordinator's partition
+        self.index = index  # index of the coordinator's partition
         self.wanted = wanted
         self.missing: set[Partition] = set(wanted.partitions)
 

@@ -95,7 +95,7 @@ class Write(NamedTuple):
     leader: SoleLeader
     producer: ProducerIdentity
     sequence: int
-    markers: int  # of this producer in the partition when the batch arrived
+    markers: int  # the producer's markers in the partition when the batch arrived
 
     def was_overtaken(self, *, adds: bool) -> bool:
         """Whether the transaction has ended in the partition since then."""

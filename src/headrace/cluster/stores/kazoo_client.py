@@ -227,7 +227,7 @@ class KazooZooKeeper:
                     return None
                 if await self._request(lambda kazoo: kazoo.exists_async(path, once)) is None:
                     return None
-                continue  # it was created between the two requests
+                continue  # the znode was created between the two requests
             return data or b"", _stat(stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str] | None:

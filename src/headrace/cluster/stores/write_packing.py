@@ -47,7 +47,7 @@ class _Packer:
         self._write_bytes = write_bytes
         self._write_ops = write_ops
         self._ops: list[Op] = []
-        self._places: dict[bytes, int] = {}  # of topics' documents among the operations
+        self._places: dict[bytes, int] = {}  # index of each topic's document in the operations
         self._bytes = 0
 
     def add(self, step: WriteStep) -> None:

@@ -68,7 +68,7 @@ class TransactionShard:
         self._new_producer_id = new_producer_id
         self._version = version
         self._ongoing: dict[str, None] = {}
-        self._noticed_ms: dict[str, int] = {}  # of transactions that began in the future
+        self._noticed_ms: dict[str, int] = {}  # transactions with a start in the future
         # Not in the log: the `Transaction.last_epoch` of the result that is being written.
         self._last_epochs: dict[str, int] = {}
 

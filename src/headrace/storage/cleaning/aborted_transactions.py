@@ -46,7 +46,7 @@ class CleanedTransactionMetadata:
         """Moves past a control batch; returns whether its transaction has no records left."""
         self._open_aborted_up_to(header.last_offset)
         if header.record_count == 0:
-            return True  # it was cleaned before
+            return True  # an earlier pass has removed the marker
         record = next(iter_records(batch, max_bytes=MAX_CONTROL_BYTES))
         kind = read_control(record).type
         if kind is ControlType.COMMIT:

@@ -121,7 +121,7 @@ class BatchFilter:
     def _is_kept_without_records(self, header: BatchHeader) -> bool:
         """Whether the batch is kept although it has no records."""
         if header.next_offset == self._end:
-            return True  # it holds the last clean offset
+            return True  # the batch has the last clean offset
         last = self._producers.get(header.producer_id) if header.producer_id >= 0 else None
         if last is None:
             return False

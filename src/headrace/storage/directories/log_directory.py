@@ -42,7 +42,7 @@ LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 NO_BROKER_EPOCH = -1
 BROKER_EPOCH = "brokerEpoch"
-MANIFEST_CRC = "headraceSegments"  # of the list of segments that the same stop wrote
+MANIFEST_CRC = "headraceSegments"  # checksum of the list of segments of the same stop
 # From this many logs on, one sync of the file system is faster than a sync of each file.
 MANY_LOGS = 64
 
@@ -80,7 +80,7 @@ class LogDirectory:
         self.futures: dict[str, Log] = {}  # copies, by the names of their originals
         self.meta: MetaProperties | None = None
         self.was_clean = False
-        self.clean_epoch = NO_BROKER_EPOCH  # of the broker run that stopped cleanly
+        self.clean_epoch = NO_BROKER_EPOCH  # epoch of the broker run that stopped cleanly
         self.checkpoints = OffsetCheckpoints(self._fs, path)
         self.partitions: list[PartitionName] = []  # found when the directory was opened
         self.found_futures: list[str] = []

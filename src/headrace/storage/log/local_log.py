@@ -83,8 +83,8 @@ class LocalLog:
             directory, self.log_end_offset, new_directory=is_new or not checkpointed.clean
         )
         self.damaged_ranges = DamagedRanges()
-        self.log_failure: StorageError | None = None  # of this log alone
-        self.swap: Swap | None = None  # of compacted segments, while it is in progress
+        self.log_failure: StorageError | None = None  # a failure of this log, not of its directory
+        self.swap: Swap | None = None  # the swap of compacted segments in progress
         self.truncations = 0
         self.unflushed_since_ms = 0
         self.has_topic_id_file = not is_new

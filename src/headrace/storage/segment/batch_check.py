@@ -49,7 +49,7 @@ class Checked(NamedTuple):
     """The intact part of the checked bytes."""
 
     size: int  # intact bytes
-    whole: int  # of these, the bytes of whole batches that were checked
+    whole: int  # the part of them in complete batches that were checked
     batches: int
     next: int  # the offset after the last of them
     bad: BadBatch | None = None

@@ -19,7 +19,7 @@ class CheckedLeader:
     enough: bool
     partition_epoch: int
     verified: bool = False
-    replica_changes: int = -1  # on other brokers
+    replica_changes: int = -1  # number of changes on other brokers
     partition: Partition | None = None
     counts: list[tuple[FollowerProgress, int, int]] = field(default_factory=list)
 

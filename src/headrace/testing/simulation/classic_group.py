@@ -59,8 +59,8 @@ REBALANCE_TIMEOUT_MS: Final = 3_000  # shorter than a client's request timeout
 
 RETRY_S: Final = 0.3
 MEAN_BEAT_S: Final = 0.9
-LEAVES: Final = 0.02  # of the beats
-FALLS_SILENT: Final = 0.03  # of the beats, for as long as this
+LEAVES: Final = 0.02  # share of the beats
+FALLS_SILENT: Final = 0.03  # share of the beats after which the member pauses
 LONGEST_SILENCE_S: Final = 12.0
 
 _COORDINATOR: Final = CoordinatorNode(GROUP)
@@ -83,7 +83,7 @@ class SimulatedClassicMember:
         self._random = chance
         self._id = ""
         self._generation = -1
-        self._owned: dict[Place, int] = {}  # and the next offset of each
+        self._owned: dict[Place, int] = {}  # the owned partitions, and the next offset of each
         self.stopping = False
 
     async def run(self) -> None:

@@ -27,7 +27,7 @@ LEAVING: Final = -1
 REBALANCE_TIMEOUT_MS: Final = 5_000
 RETRY_S: Final = 0.3
 MEAN_BEAT_S: Final = 0.7
-LEAVES: Final = 0.03  # of the beats
+LEAVES: Final = 0.03  # share of the beats
 
 
 class GroupMember:
@@ -46,7 +46,7 @@ class GroupMember:
         self._random = chance
         self._id = ""
         self._epoch = JOINING
-        self._owned: dict[Place, int] = {}  # and the next offset of each
+        self._owned: dict[Place, int] = {}  # the owned partitions, and the next offset of each
         self.stopping = False
 
     async def run(self) -> None:

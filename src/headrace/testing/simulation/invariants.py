@@ -285,7 +285,7 @@ class InvariantChecker:
                 or seen.fetched_in_another_incarnation(progress)
             ):
                 continue
-            with suppress(StorageError):  # it stops, or its disk has failed, since its fetch
+            with suppress(StorageError):  # the follower is stopping, or its disk has failed
                 compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
                 if added:
                     end = added[-1].next_offset

@@ -65,10 +65,10 @@ DELIVERIES: Final = 10
 Members release records so rarely that only many lost responses lead to this."""
 
 LAST_RELEASE: Final = 3
-LEAVES: Final = 0.03  # of the rounds
-ENDS_SESSION: Final = 0.03  # of the rounds, with records that are not acknowledged
-FORGETS: Final = 0.05  # of the fetched records: their locks expire
-RELEASES: Final = 0.2  # of the records
+LEAVES: Final = 0.03  # share of the rounds
+ENDS_SESSION: Final = 0.03  # share of the rounds; leaves records without acknowledgement
+FORGETS: Final = 0.05  # share of the fetched records: their locks expire
+RELEASES: Final = 0.2  # share of the records
 REJECTS: Final = 0.05
 
 FINISHED: Final = "finished records of a share group are not delivered again"

@@ -51,7 +51,7 @@ API_TIMEOUT_S: Final = 8.0
 TIMEOUT_MS: Final = 10_000
 PRODUCE_TIMEOUT_MS: Final = 2_000
 MEAN_PAUSE_S: Final = 0.8
-ABORTS: Final = 0.25  # of the transactions, on purpose
+ABORTS: Final = 0.25  # share of the transactions
 VANISHES: Final = 0.05  # leaves a transaction open and starts again
 
 ONLY_COMMITTED: Final = "read_committed shows committed transactions only"

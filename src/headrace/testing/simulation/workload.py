@@ -49,9 +49,9 @@ MAX_VALUE_BYTES = 1 << 20
 FETCH_BYTES = 1 << 20
 FETCH_WAIT_MS = 400
 RETRY_S = 0.2
-RESTS = 0.03  # of the batches, after which a producer is silent for a while
+RESTS = 0.03  # share of the batches after which a producer pauses
 LONGEST_REST_S = 8.0
-ASKS_ANEW = 0.1  # of the fetches, before which a reader refreshes its metadata
+ASKS_ANEW = 0.1  # share of the fetches before which a reader refreshes its metadata
 UNKNOWN_EPOCH = -1
 NEVER_SENT_BACK = "a consumer that sends its epoch is not reset"
 

@@ -101,7 +101,7 @@ class OffsetFetcher:
             return no_offset(index)
         value = committed.value
         if ZERO_UUID not in (topic_id, value.topic_id) and value.topic_id != topic_id:
-            return no_offset(index)  # of a deleted topic with the same name
+            return no_offset(index)  # the offset is for a deleted topic with the same name
         return OffsetFetchResponsePartitions(
             partition_index=index,
             committed_offset=value.offset,
