@@ -387,10 +387,10 @@ class Broker:
                 },
             )
         if opened.has_overdue_flush:
-            self.loop.call_soon(self._flush_owed, replica)
+            self.loop.call_soon(self._flush_if_overdue, replica)
         return opened
 
-    def _flush_owed(self, replica: Replica) -> None:
+    def _flush_if_overdue(self, replica: Replica) -> None:
         """Flushes the records that a leader found in its log, if its topic requires a flush."""
         if isinstance(replica, SoleLeader) and replica.flush_pending and not replica.closed:
             # a failing disk has already logged the error

@@ -14,7 +14,7 @@ from typing import Final
 
 NEVER: Final = float("-inf")
 GRACE_S: Final = 5.0  # starts at the refusal, or when the gap is first seen
-LONGEST_PATIENCE_S: Final = 300.0  # librdkafka's longest wait for a leader that does not respond
+LONGEST_CLIENT_WAIT_S: Final = 300.0  # librdkafka's longest wait for a leader that does not respond
 MAX_PRODUCERS: Final = 1000  # producers whose gaps are remembered; the oldest are dropped
 
 
@@ -45,9 +45,9 @@ class SequenceGaps:
             self.starts_doubted_until = now + GRACE_S
         else:
             self.refused(now)
-            self.starts_doubted_until = now + LONGEST_PATIENCE_S
+            self.starts_doubted_until = now + LONGEST_CLIENT_WAIT_S
 
-    def excuses(self, producer_id: int, now: float, *, is_new_here: bool) -> bool:
+    def is_excused(self, producer_id: int, now: float, *, is_new_here: bool) -> bool:
         """Whether the missing batch may still arrive; `is_new_here` if this leader has appended
         nothing of the producer yet."""
         is_fresh = is_new_here and now < self._first_seen(producer_id, now) + GRACE_S

@@ -66,9 +66,9 @@ class SoleLeader(Replica):
         self.enough_in_sync = True
         self.gaps = SequenceGaps()
 
-    def excuses(self, gap: OutOfOrderSequence, now: float) -> bool:
+    def is_excused(self, gap: OutOfOrderSequence, now: float) -> bool:
         """Whether the batch that is missing before this one may still arrive."""
-        return gap.is_ahead and self.gaps.excuses(
+        return gap.is_ahead and self.gaps.is_excused(
             gap.producer_id, now, is_new_here=self._is_new_to_this_leader(gap.producer_id)
         )
 
@@ -84,7 +84,7 @@ class SoleLeader(Replica):
         return (
             header.base_sequence > 0
             and header.producer_id not in self.log.producers
-            and self.gaps.excuses(header.producer_id, now, is_new_here=True)
+            and self.gaps.is_excused(header.producer_id, now, is_new_here=True)
         )
 
     def _is_new_to_this_leader(self, producer_id: int) -> bool:

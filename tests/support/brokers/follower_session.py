@@ -26,7 +26,7 @@ RATE = 1 << 20  # bytes per second, for a follower that lags
 
 
 class Unthrottled:
-    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+    def is_throttled(self, leader: Leader, replica_id: int) -> bool:
         return False
 
     def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None:

@@ -210,7 +210,7 @@ class OffsetsDriver(ClassicDriver):
         )
 
     def delete_group(self, group_id: str = GROUP) -> ErrorCode:
-        deleted = self.start(lambda shard, now_ms: shard.directory.delete(group_id))
+        deleted = self.start(lambda shard, now_ms: shard.listing.delete(group_id))
         return deleted.outcome.code if deleted.outcome is not None else ErrorCode.NONE
 
     def _id(self, name: str, version: int) -> bytes:

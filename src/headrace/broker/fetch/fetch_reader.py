@@ -89,7 +89,7 @@ def group_by_topic(
     topics: list[FetchableTopicResponse] = []
     for wanted, data in fetched.data:
         if plan.session is not None:
-            has_news = plan.session.news(
+            has_changed = plan.session.update_response_data(
                 key_of(wanted, by_topic_id),
                 error=data.error_code != ErrorCode.NONE,
                 has_records=bool(data.records),
@@ -97,7 +97,7 @@ def group_by_topic(
                 log_start=data.log_start_offset,
                 diverged=data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0,
             )
-            if plan.incremental and not has_news:
+            if plan.incremental and not has_changed:
                 continue
         last = topics[-1] if topics else None
         if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:

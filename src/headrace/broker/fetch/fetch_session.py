@@ -31,8 +31,8 @@ class WantedPartition:
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
-    told_high_watermark: int = -1
-    told_log_start: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start: int = -1
 
 
 @dataclass(slots=True)
@@ -50,11 +50,11 @@ class FetchSession:
         """Adds a partition, or moves its position; keeps the offsets last sent."""
         known = self.partitions.get(key)
         if known is not None:
-            wanted.told_high_watermark = known.told_high_watermark
-            wanted.told_log_start = known.told_log_start
+            wanted.sent_high_watermark = known.sent_high_watermark
+            wanted.sent_log_start = known.sent_log_start
         self.partitions[key] = wanted
 
-    def news(
+    def update_response_data(
         self,
         key: PartitionKey,
         *,
@@ -72,12 +72,12 @@ class FetchSession:
         changed = (
             has_records
             or diverged
-            or wanted.told_high_watermark != high_watermark
-            or wanted.told_log_start != log_start
+            or wanted.sent_high_watermark != high_watermark
+            or wanted.sent_log_start != log_start
         )
-        wanted.told_log_start = log_start
+        wanted.sent_log_start = log_start
         # After an error the watermark counts as not sent, so that the recovery is sent, too.
-        wanted.told_high_watermark = -1 if error else high_watermark
+        wanted.sent_high_watermark = -1 if error else high_watermark
         if has_records:
             # Moved to the end, so that one busy partition cannot starve the others.
             self.partitions[key] = self.partitions.pop(key)

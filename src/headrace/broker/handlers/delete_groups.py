@@ -26,7 +26,7 @@ async def handle(
 async def _delete_group(broker: Broker, group_id: str) -> DeletableGroupResult:
     try:
         await broker.coordinators.share_group_states.delete_group(group_id)
-        await broker.groups.run(group_id, lambda shard, _: shard.directory.delete(group_id))
+        await broker.groups.run(group_id, lambda shard, _: shard.listing.delete(group_id))
     except CoordinatorError as error:
         return DeletableGroupResult(group_id=group_id, error_code=error.code)
     return DeletableGroupResult(group_id=group_id)

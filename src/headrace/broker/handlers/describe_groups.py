@@ -37,7 +37,7 @@ def handle(
 
 def _describe_group(broker: Broker, version: int, group_id: str) -> DescribeGroupsDescribedGroup:
     try:
-        return broker.groups.read(group_id, lambda shard, _: shard.directory.describe(group_id))
+        return broker.groups.read(group_id, lambda shard, _: shard.listing.describe(group_id))
     except CoordinatorError as error:
         return _failed_group(version, group_id, error)
 

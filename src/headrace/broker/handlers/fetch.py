@@ -55,7 +55,7 @@ FIRST_VERSION_WITH_REPLICA_EPOCH = 15
 FIRST_VERSION_WITH_ENDPOINTS = 16
 READ_COMMITTED = 1
 UNSENT_BUDGET_BYTES = 64 * 1024 * 1024
-FRUGAL_FETCH_BYTES = 64 * 1024
+REDUCED_FETCH_BYTES = 64 * 1024
 CONSUMER_REPLICA_IDS = (-1, -2)  # -2: Kafka's debugging consumer
 
 
@@ -160,7 +160,7 @@ def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> Fe
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
         # Unsent responses occupy much memory. Small responses limit the memory for each client.
-        max_bytes = min(max_bytes, FRUGAL_FETCH_BYTES)
+        max_bytes = min(max_bytes, REDUCED_FETCH_BYTES)
     return FetchLimits(
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),

@@ -21,7 +21,7 @@ def handle(broker: Broker, context: Context, request: ListGroupsRequest) -> List
     states, types = request.states_filter, request.types_filter
     try:
         listed = broker.groups.read_all(
-            lambda shard, now_ms: shard.directory.list(states, types, now_ms)
+            lambda shard, now_ms: shard.listing.list(states, types, now_ms)
         )
     except CoordinatorError as error:
         return ListGroupsResponse(error_code=error.code)

@@ -56,7 +56,7 @@ class Replication(Protocol):
 
 
 class ClusterMemberHost(ClusterRoleHost, RequestHost, Protocol):
-    """What a member needs from its broker."""
+    """The part of the broker that a member uses."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...

@@ -12,7 +12,7 @@ from headrace.storage.directories.log_manager import LogManager
 
 
 class ClusterRoleHost(Protocol):
-    """What either role needs from its broker."""
+    """The part of the broker that either role uses."""
 
     settings: BrokerSettings
     node_id: int

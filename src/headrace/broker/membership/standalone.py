@@ -16,7 +16,7 @@ METADATA_FILE: Final = "headrace-metadata.sqlite"
 
 
 class StandaloneHost(ClusterRoleHost, Protocol):
-    """What a standalone node needs from its broker."""
+    """The part of the broker that a standalone node uses."""
 
     environment: Environment
     offload: Offload

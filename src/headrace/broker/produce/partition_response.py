@@ -49,7 +49,7 @@ def append_error_response(
     """
     if isinstance(error, InvalidRecord | InvalidTimestamp):
         return _invalid_records_response(leader.index, error)
-    if isinstance(error, OutOfOrderSequence) and leader.excuses(error, clock.monotonic()):
+    if isinstance(error, OutOfOrderSequence) and leader.is_excused(error, clock.monotonic()):
         return error_response(leader.index, ErrorCode.NOT_ENOUGH_REPLICAS, EARLIER_BATCH_MISSING)
     return error_response(leader.index, *failure(error), log_start_offset=_log_start_offset(leader))
 

@@ -106,12 +106,12 @@ class AlterPartitionManager:
 
     def followers_fetched(self, replica_id: int, leaders: Iterable[Leader]) -> None:
         """Proposes followers that have caught up immediately, not at the next check."""
-        news = False
+        has_changed = False
         for leader in leaders:
             if replica_id not in leader.partition.isr and leader.has_caught_up(replica_id):
                 self._joining.setdefault(leader, set()).add(replica_id)
-                news = True
-        if news:
+                has_changed = True
+        if has_changed:
             self._join()
 
     def _join(self) -> None:

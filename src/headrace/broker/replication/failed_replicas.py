@@ -33,7 +33,7 @@ class CoordinatorRoles(Protocol):
 
 
 class FailedReplicasHost(Protocol):
-    """What the handling of failed replicas needs from the broker."""
+    """The part of the broker that the handling of failed replicas uses."""
 
     clock: Clock
     node_id: int

@@ -33,7 +33,7 @@ Key = tuple[bytes, int]  # topic id, partition
 class SendThrottle(Protocol):
     """Throttles replicas that are being moved."""
 
-    def holds_back(self, leader: Leader, replica_id: int) -> bool: ...
+    def is_throttled(self, leader: Leader, replica_id: int) -> bool: ...
 
     def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None: ...
 
@@ -244,7 +244,7 @@ class FollowerFetchSession:
                 ):
                     return True
                 if fetch.offset != leader.log.log_end_offset:
-                    if self._throttle.holds_back(leader, self.replica_id):
+                    if self._throttle.is_throttled(leader, self.replica_id):
                         continue
                     if self._defer_lagging(position, leader, now):
                         continue
@@ -277,7 +277,7 @@ class FollowerFetchSession:
             leader = _find_leader(table, position)
             if not isinstance(leader, Leader):
                 data = _error_data(position, leader)
-            elif self._throttle.holds_back(leader, self.replica_id):
+            elif self._throttle.is_throttled(leader, self.replica_id):
                 continue
             else:
                 first = remaining == max_bytes

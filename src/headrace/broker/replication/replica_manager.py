@@ -40,7 +40,7 @@ class ReplicaManagerHost(
     ThrottleHost,
     Protocol,
 ):
-    """What replication needs from its broker."""
+    """The part of the broker that replication uses."""
 
     random: Random
     partitions: PartitionTable

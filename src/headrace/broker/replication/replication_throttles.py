@@ -42,27 +42,29 @@ class Throttle:
         self._image: MetadataImage | None = None
         self._topics: dict[str, ThrottledReplicas] = {}
 
-    def wait_s(self, topic: str, index: int, held_id: int, copy_id: int) -> float:
-        """The time until `copy_id` may get records; 0 if it is not throttled. `held_id` is the
+    def wait_s(self, topic: str, index: int, throttled_id: int, copy_id: int) -> float:
+        """The time until `copy_id` may get records; 0 if it is not throttled. `throttled_id` is the
         replica on this broker's side."""
         self._refresh()
-        if not self._rate.is_limited or not self._holds(topic, index, held_id, copy_id):
+        if not self._rate.is_limited or not self._holds(topic, index, throttled_id, copy_id):
             return 0.0
         return self._rate.wait_s(self._host.clock.monotonic())
 
-    def spend(self, topic: str, index: int, held_id: int, copy_id: int, size_bytes: int) -> None:
+    def spend(
+        self, topic: str, index: int, throttled_id: int, copy_id: int, size_bytes: int
+    ) -> None:
         self._refresh()
-        if self._rate.is_limited and self._holds(topic, index, held_id, copy_id):
+        if self._rate.is_limited and self._holds(topic, index, throttled_id, copy_id):
             self._rate.spend(size_bytes, self._host.clock.monotonic())
 
-    def _holds(self, topic: str, index: int, held_id: int, copy_id: int) -> bool:
+    def _holds(self, topic: str, index: int, throttled_id: int, copy_id: int) -> bool:
         throttled = self._topics.get(topic)
         if throttled is None:
             values = self._host.effective.topic_values(topic)
             replicas = values[f"{self._setting}.replicas"]
             assert isinstance(replicas, tuple)
             throttled = self._topics[topic] = ThrottledReplicas(replicas)
-        if not throttled or not throttled.holds(index, held_id):
+        if not throttled or not throttled.holds(index, throttled_id):
             return False
         partition = self._host.metadata.image.partition(topic, index)
         return partition is not None and copy_id not in partition.isr
@@ -85,7 +87,7 @@ class ReplicationThrottles:
         self._sending = Throttle(host, LEADER)
         self._fetching = Throttle(host, FOLLOWER)
 
-    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+    def is_throttled(self, leader: Leader, replica_id: int) -> bool:
         """Whether the throttle currently blocks a follower of this leader."""
         return self._sending.wait_s(leader.topic, leader.index, self._node_id, replica_id) > 0
 

@@ -46,7 +46,7 @@ class GroupShard:
         self.random = random
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetManager(self.groups, image, config)
-        self.directory = GroupListing(self.groups, self.offsets.state)
+        self.listing = GroupListing(self.groups, self.offsets.state)
         self.classic = ClassicGroupManager(self)
         self.consumer = ConsumerGroupManager(self)
         self.share = ShareGroupManager(self)

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 ABORT_TIMER: Final = "abort"
 EXPIRATION_TIMER: Final = "expiration"
-IDS_PER_TURN: Final = 500
+IDS_PER_CHECK: Final = 500
 """A result is one batch: further timed out or expired ids wait for the next one."""
 AGAIN_MS: Final = 10
 
@@ -287,7 +287,7 @@ class TransactionShard:
                 started_ms = self._noticed_ms.setdefault(transactional_id, now_ms)
             if one.timeout_ms == NEVER_MS or started_ms + one.timeout_ms >= now_ms:
                 continue
-            if len(aborted) == IDS_PER_TURN:
+            if len(aborted) == IDS_PER_CHECK:
                 interval_ms = AGAIN_MS
                 break
             try:
@@ -304,13 +304,13 @@ class TransactionShard:
             if one.state in _EXPIRABLE and one.updated_ms <= horizon_ms
         ]
         interval_ms = self._config.expiration_interval_ms
-        if len(expired) > IDS_PER_TURN:
+        if len(expired) > IDS_PER_CHECK:
             interval_ms = AGAIN_MS
         return CoordinatorResult(
             None,
             changes=[
                 RecordChange(TransactionLogKey(transactional_id=transactional_id), None)
-                for transactional_id in expired[:IDS_PER_TURN]
+                for transactional_id in expired[:IDS_PER_CHECK]
             ],
             timers=[SetTimer(EXPIRATION_TIMER, interval_ms)],
         )

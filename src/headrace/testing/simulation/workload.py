@@ -49,9 +49,9 @@ MAX_VALUE_BYTES = 1 << 20
 FETCH_BYTES = 1 << 20
 FETCH_WAIT_MS = 400
 RETRY_S = 0.2
-RESTS = 0.03  # share of the batches after which a producer pauses
+PRODUCER_PAUSE_SHARE = 0.03  # share of the batches after which a producer pauses
 LONGEST_REST_S = 8.0
-ASKS_ANEW = 0.1  # share of the fetches before which a reader refreshes its metadata
+METADATA_REFRESH_SHARE = 0.1  # share of the fetches before which a reader refreshes its metadata
 UNKNOWN_EPOCH = -1
 NEVER_SENT_BACK = "a consumer that sends its epoch is not reset"
 
@@ -140,7 +140,7 @@ class Producer:
     def _pause_s(self) -> float:
         """The next pause. It is sometimes long, because some faults show only in idle
         partitions."""
-        if self._random.random() < RESTS and not self.stopping:
+        if self._random.random() < PRODUCER_PAUSE_SHARE and not self.stopping:
             return self._random.random() * LONGEST_REST_S
         return self._random.expovariate(1 / self._mean_pause_s)
 
@@ -232,7 +232,7 @@ class Reader:
     async def _learn_epoch(self) -> None:
         topic, index = self._place
         metadata = self._client.metadata
-        if self._random.random() < ASKS_ANEW:
+        if self._random.random() < METADATA_REFRESH_SHARE:
             metadata.forget(topic)
         known = metadata.topic(topic)
         if known is None:

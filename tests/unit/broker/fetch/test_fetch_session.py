@@ -88,7 +88,7 @@ def test_an_incremental_response_has_only_changed_partitions() -> None:
     assert session is not None
 
     def news(*, error: bool = False, records: bool = False, high_watermark: int = 3) -> bool:
-        return session.news(
+        return session.update_response_data(
             ("orders", 0),
             error=error,
             has_records=records,
@@ -109,7 +109,7 @@ def test_an_incremental_response_has_only_changed_partitions() -> None:
 def test_a_partition_with_records_moves_to_the_end_of_the_order() -> None:
     plan = opened(sessions(), wanted(0), wanted(1))
     assert plan.session is not None
-    plan.session.news(
+    plan.session.update_response_data(
         ("orders", 0), error=False, has_records=True, high_watermark=1, log_start=0, diverged=False
     )
     assert [key[1] for key in plan.session.partitions] == [1, 0]

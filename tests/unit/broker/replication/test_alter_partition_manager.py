@@ -36,7 +36,7 @@ class Metadata:
 class NoThrottle:
     """Nothing is throttled."""
 
-    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+    def is_throttled(self, leader: Leader, replica_id: int) -> bool:
         return False
 
     def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None: ...

@@ -17,7 +17,7 @@ TOPIC_ID = b"t" * 16
 
 
 class Unthrottled:
-    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+    def is_throttled(self, leader: Leader, replica_id: int) -> bool:
         return False
 
     def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None:

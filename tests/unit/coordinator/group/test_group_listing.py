@@ -12,7 +12,7 @@ from support.groups.group_offsets import OffsetsDriver
 def listed(
     driver: OffsetsDriver, states: list[str] | None = None, types: list[str] | None = None
 ) -> list[str]:
-    groups = driver.shard.directory.list(states or [], types or [], driver.now_ms)
+    groups = driver.shard.listing.list(states or [], types or [], driver.now_ms)
     return sorted(group.group_id for group in groups)
 
 
@@ -26,7 +26,7 @@ def driver() -> OffsetsDriver:
 
 
 def test_a_group_is_listed_with_its_protocol_type_state_and_type(driver: OffsetsDriver) -> None:
-    groups = driver.shard.directory.list([], [], driver.now_ms)
+    groups = driver.shard.listing.list([], [], driver.now_ms)
     assert sorted(groups, key=lambda group: group.group_id) == [
         ListedGroup(
             group_id=GROUP, protocol_type="consumer", group_state="Stable", group_type="classic"
@@ -50,7 +50,7 @@ def test_groups_are_filtered_by_type_whatever_its_case(driver: OffsetsDriver) ->
 
 
 def test_a_classic_group_is_described(driver: OffsetsDriver) -> None:
-    group = driver.shard.directory.describe(GROUP)
+    group = driver.shard.listing.describe(GROUP)
     assert (group.group_state, group.protocol_type, group.protocol_data) == (
         "Stable",
         "consumer",
@@ -62,6 +62,6 @@ def test_a_classic_group_is_described(driver: OffsetsDriver) -> None:
 
 def test_a_group_that_does_not_exist_is_not_described(driver: OffsetsDriver) -> None:
     with pytest.raises(CoordinatorError) as refused:
-        driver.shard.directory.describe("nobody")
+        driver.shard.listing.describe("nobody")
     assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     assert refused.value.message == "Group nobody not found."

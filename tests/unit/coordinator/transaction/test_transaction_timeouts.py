@@ -5,7 +5,7 @@ import pytest
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.transaction.transaction import MAX_EPOCH, TransactionState
 from headrace.coordinator.transaction.transaction_config import TransactionConfig
-from headrace.coordinator.transaction.transaction_shard import IDS_PER_TURN
+from headrace.coordinator.transaction.transaction_shard import IDS_PER_CHECK
 from headrace.protocol.errors import ErrorCode
 from support.groups.transactions import END_V1, ID, TIMEOUT_MS, TransactionDriver
 
@@ -67,7 +67,7 @@ def test_a_transaction_that_began_in_the_future_is_aborted_in_time(is_restarted:
 
 def test_many_overdue_transactions_end_in_several_turns() -> None:
     driver = TransactionDriver()
-    ids = [f"id-{number}" for number in range(IDS_PER_TURN + 1)]
+    ids = [f"id-{number}" for number in range(IDS_PER_CHECK + 1)]
     for transactional_id in ids:
         driver.add(driver.init(transactional_id), transactional_id=transactional_id)
     driver.advance(TIMEOUT_MS + 20_000)

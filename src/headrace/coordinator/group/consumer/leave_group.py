@@ -45,7 +45,7 @@ class ConsumerLeaveGroup:
             absent = replace(
                 member,
                 epoch=STATIC_LEAVING_EPOCH,
-                assigned=_since_ever(member.assigned),
+                assigned=_without_assignment_epochs(member.assigned),
                 revoking=NONE_OWNED,
             )
             result.changes.append(group_records.current_record(group.group_id, absent))
@@ -83,6 +83,6 @@ class ConsumerLeaveGroup:
             result.timers.extend(cancel_all(group.group_id, member.member_id))
 
 
-def _since_ever(owned: Owned) -> Owned:
+def _without_assignment_epochs(owned: Owned) -> Owned:
     """With these epochs, the next process of a static member may commit in any epoch."""
     return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in owned.items()}

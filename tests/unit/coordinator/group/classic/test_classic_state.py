@@ -59,7 +59,7 @@ def test_a_deleted_group_and_a_group_of_an_unloaded_shard_are_dead() -> None:
     deleted.leave(member_id)
     group = deleted.group
     assert group.state is S.EMPTY
-    deleted.start(lambda shard, _: shard.directory.delete(GROUP))
+    deleted.start(lambda shard, _: shard.listing.delete(GROUP))
     assert group.state is S.DEAD
     unloaded = ClassicDriver()
     unloaded.enter()

@@ -133,7 +133,7 @@ def test_the_directory_knows_consumer_groups() -> None:
     driver = ConsumerDriver()
     epoch = driver.enter_consumer("a").member_epoch
     commit(driver, "a", epoch, "t1")
-    directory = driver.shard.directory
+    directory = driver.shard.listing
     (listed,) = directory.list(["stable"], ["Consumer"], driver.now_ms)
     assert (listed.group_id, listed.protocol_type, listed.group_type) == (
         GROUP,
@@ -149,6 +149,6 @@ def test_the_directory_knows_consumer_groups() -> None:
         directory.delete(GROUP)
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
     driver.quit("a")
-    driver.start(lambda shard, _: shard.directory.delete(GROUP))
+    driver.start(lambda shard, _: shard.listing.delete(GROUP))
     assert driver.shard.groups == {}
     assert fetch(driver) == {}

@@ -216,7 +216,7 @@ def test_a_deleted_group_leaves_nothing() -> None:
     driver.beat("ann", -1)
     going = driver.run(lambda shard, _: shard.share.begin_group_deletion(GROUP))
     assert sorted(map(sorted, going.values())) == [[0, 1]]
-    driver.start(lambda shard, _: shard.directory.delete(GROUP))
+    driver.start(lambda shard, _: shard.listing.delete(GROUP))
     for _ in range(2):
         assert GROUP not in driver.shard.groups
         driver.restart()
@@ -235,7 +235,7 @@ def test_offsets_cannot_be_committed_to_a_share_group() -> None:
         with pytest.raises(CoordinatorError) as refused:
             check()
         assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
-    [listed] = driver.shard.directory.list([], ["share"], driver.now_ms)
+    [listed] = driver.shard.listing.list([], ["share"], driver.now_ms)
     assert (listed.group_type, listed.protocol_type, listed.group_state) == (
         "share",
         "share",
