@@ -118,6 +118,7 @@ def test_added_partitions_are_loaded_before_they_have_a_state() -> None:
     assert set(stored(tree).topics["small"].partitions) == {STATE}
 
 
+@pytest.mark.slow
 def test_a_topic_too_large_for_a_znode_is_refused_before_anything_is_written() -> None:
     fine = TopicCreated("fine", b"f" * 16, (STATE,))
     huge = TopicCreated("huge", b"h" * 16, (STATE,) * 80_000)
