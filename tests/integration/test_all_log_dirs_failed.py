@@ -32,7 +32,7 @@ def test_a_process_exits_with_code_1_and_one_line_with_a_remedy(tmp_path: Path) 
         broker.data.rename(tmp_path / "away")  # in one step: checkpoints are written meanwhile
         wait_for(lambda: not broker.running, "the broker has ended")
         assert broker.stop() == 1
-        (line,) = [each for each in broker.log_text().splitlines() if "the broker ends" in each]
+        (line,) = [each for each in broker.log_text().splitlines() if "the broker stops" in each]
         assert " FATAL " in line and "start it again" in line
         assert str(broker.data) in line and "No such file or directory" in line
 
