@@ -38,7 +38,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session = open_session(
         "tests",
         master="local[2]",
-        conf={"spark.sql.shuffle.partitions": "2", **SHORT_LIVED},
+        conf={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "2g",  # one session serves all tests, one with a 100 MB record
+            **SHORT_LIVED,
+        },
         log=tmp_path_factory.mktemp("spark") / "spark.log",
     )
     yield session
