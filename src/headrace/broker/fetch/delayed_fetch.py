@@ -1,13 +1,14 @@
 """A fetch that waits for `min_bytes`: appends wake it, its time limit ends it, nothing polls."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from headrace.replication.replica import Replica
 from headrace.storage.errors import StorageError
 
 
-class DelayedResponse:
+class DelayedResponse(ABC):
     """A response that waits; a subclass stops its wait in `_stop_watching`."""
 
     __slots__ = ("_answer", "future")
@@ -25,8 +26,8 @@ class DelayedResponse:
         except Exception as error:
             self.future.set_exception(error)
 
-    def _stop_watching(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _stop_watching(self) -> None: ...
 
 
 class DelayedFetch(DelayedResponse):

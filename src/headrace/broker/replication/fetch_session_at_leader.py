@@ -198,7 +198,7 @@ class FollowerFetchSession:
             ):
                 return leader
         except StorageError:
-            pass  # the response reports the error
+            return None  # the response reports the error
         return None
 
     # --- responses ------------------------------------------------------------------------------

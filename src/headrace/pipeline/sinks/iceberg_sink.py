@@ -139,15 +139,16 @@ class IcebergSink:
         name = self._settings.location
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
-        try:
-            # One transaction: a crash must not leave a table without its partitioning.
-            with catalog.create_table_transaction(name, rows) as creation:
-                if self._settings.partition_by:
-                    with creation.update_spec() as update:
-                        for column in self._settings.partition_by:
-                            update.add_identity(column)
-        except (TableAlreadyExistsError, CommitFailedException):
-            pass  # another run created it; the caller checks it
+        # Another run may create the table at the same time; the caller checks the one that exists.
+        # One transaction: a crash must not leave a table without its partitioning.
+        with (
+            suppress(TableAlreadyExistsError, CommitFailedException),
+            catalog.create_table_transaction(name, rows) as creation,
+        ):
+            if self._settings.partition_by:
+                with creation.update_spec() as update:
+                    for column in self._settings.partition_by:
+                        update.add_identity(column)
         return self._open_existing()
 
     def _check_partitions(self, table: Table) -> None:

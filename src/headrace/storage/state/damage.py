@@ -109,7 +109,7 @@ def next_readable_offset(segment: Segment, position: int, limit: int) -> int:
             if start is not None:
                 return start
     except (CorruptIndex, FileNotFoundError):
-        pass  # then everything up to the next segment counts as damaged
+        return limit  # everything up to the next segment counts as damaged
     return limit
 
 

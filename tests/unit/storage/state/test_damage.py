@@ -235,7 +235,7 @@ def test_batches_before_the_damage_are_returned_first() -> None:
     checks = Checks()
     read = log.read(closed, max_bytes=10_000, checks=checks)
     assert len(read.data) == second
-    assert checks.ended_early  # nobody is to wait for more
+    assert checks.ended_early  # the fetch does not wait for more
     with pytest.raises(RecordsDamaged):
         log.read(closed + 1, max_bytes=10_000)
 
