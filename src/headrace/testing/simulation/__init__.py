@@ -6,11 +6,11 @@ complete scenario of a seed: a cluster under load and faults, and the check of i
 """
 
 from headrace.testing.simulation.brokers import BrokerProcess, idle
+from headrace.testing.simulation.checks.history import History, Place, Violation
+from headrace.testing.simulation.clients.workload import Producer, Reader, client_of
 from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.history import History, Place, Violation
 from headrace.testing.simulation.scenario import Outcome, run
 from headrace.testing.simulation.simulation import Simulation, SimulationError
-from headrace.testing.simulation.workload import Producer, Reader, client_of
 
 __all__ = [
     "BrokerProcess",

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from headrace.records.batch_header import headers
 from headrace.storage.log.log import Log
-from headrace.testing.simulation.history import Violation
+from headrace.testing.simulation.checks.history import Violation
 
 READ_BYTES: Final = 1 << 20
 

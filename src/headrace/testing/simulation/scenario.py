@@ -21,29 +21,29 @@ from headrace.client.configs import (
 from headrace.client.results import Refusal
 from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
-from headrace.testing.simulation.administrator import Administrator
 from headrace.testing.simulation.brokers import BrokerProcess, idle
-from headrace.testing.simulation.classic_group import SimulatedClassicMember
-from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.committed_offsets import CommitLedger
-from headrace.testing.simulation.compacted_topic import CONFIG, TableWriter, check_table
-from headrace.testing.simulation.fetch_audit import FetchAudit, auditing
-from headrace.testing.simulation.group import GroupMember
-from headrace.testing.simulation.history import History, Place, Violation
-from headrace.testing.simulation.invariants import InvariantChecker
-from headrace.testing.simulation.nemesis import FaultProfile, Nemesis
-from headrace.testing.simulation.process import Incarnation
-from headrace.testing.simulation.replica_comparison import all_is_committed, check_replicas
-from headrace.testing.simulation.schedule import EndlessWork
-from headrace.testing.simulation.share_group import GROUP as SHARE_GROUP
-from headrace.testing.simulation.share_group import ShareDeliveries, SimulatedShareMember
-from headrace.testing.simulation.simulation import Simulation, SimulationError
-from headrace.testing.simulation.transactions import (
+from headrace.testing.simulation.checks.fetch_audit import FetchAudit, auditing
+from headrace.testing.simulation.checks.history import History, Place, Violation
+from headrace.testing.simulation.checks.invariants import InvariantChecker
+from headrace.testing.simulation.checks.replica_comparison import all_is_committed, check_replicas
+from headrace.testing.simulation.clients.administrator import Administrator
+from headrace.testing.simulation.clients.classic_group import SimulatedClassicMember
+from headrace.testing.simulation.clients.committed_offsets import CommitLedger
+from headrace.testing.simulation.clients.compacted_topic import CONFIG, TableWriter, check_table
+from headrace.testing.simulation.clients.group import GroupMember
+from headrace.testing.simulation.clients.share_group import GROUP as SHARE_GROUP
+from headrace.testing.simulation.clients.share_group import ShareDeliveries, SimulatedShareMember
+from headrace.testing.simulation.clients.transactions import (
     CommittedReader,
     TransactionalProducer,
     TransactionHistory,
 )
-from headrace.testing.simulation.workload import Producer, Reader, client_of
+from headrace.testing.simulation.clients.workload import Producer, Reader, client_of
+from headrace.testing.simulation.cluster import SimulatedCluster
+from headrace.testing.simulation.nemesis import FaultProfile, Nemesis
+from headrace.testing.simulation.process import Incarnation
+from headrace.testing.simulation.schedule import EndlessWork
+from headrace.testing.simulation.simulation import Simulation, SimulationError
 
 DEFAULT_SECONDS: Final = 60.0
 HEALING_S: Final = 90.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final
 
-from headrace.testing.simulation.history import Violation
+from headrace.testing.simulation.checks.history import Violation
 from headrace.testing.simulation.planted_bugs import planted
 from headrace.testing.simulation.scenario import NO_CIRCLES, Outcome, run
 from headrace.testing.simulation.schedule import EndlessWork

@@ -11,9 +11,9 @@ from headrace.client.errors import ClientError
 from headrace.client.topics import NewTopic, create_topics
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.testing.simulation.brokers import idle
+from headrace.testing.simulation.clients.workload import client_of
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.simulation import Simulation
-from headrace.testing.simulation.workload import client_of
 from support.brokers.members import run
 
 PEER = 2

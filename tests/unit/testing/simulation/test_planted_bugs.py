@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from headrace.replication.replica import Replica
-from headrace.testing.simulation.fetch_audit import SERVED, FetchAudit
-from headrace.testing.simulation.history import Violation
+from headrace.testing.simulation.checks.fetch_audit import SERVED, FetchAudit
+from headrace.testing.simulation.checks.history import Violation
 from headrace.testing.simulation.planted_bugs import PLANTED, check_takes_the_same, planted
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.client.topics import NewTopic, create_topics
 from headrace.testing.simulation.brokers import BrokerProcess, idle
-from headrace.testing.simulation.history import History, Place, Violation
+from headrace.testing.simulation.checks.history import History, Place, Violation
+from headrace.testing.simulation.clients.workload import Producer, Reader, client_of
 from headrace.testing.simulation.process import Incarnation, SimulatedProcess
 from headrace.testing.simulation.simulation import Simulation, SimulationError
-from headrace.testing.simulation.workload import Producer, Reader, client_of
 
 FLUSHED = {"flush.messages": "1"}
 

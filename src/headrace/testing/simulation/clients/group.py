@@ -13,13 +13,13 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from headrace.testing.simulation.committed_offsets import (
+from headrace.testing.simulation.checks.history import Place
+from headrace.testing.simulation.clients.committed_offsets import (
     API_TIMEOUT_S,
     CommitLedger,
     commit,
     fetch_commit,
 )
-from headrace.testing.simulation.history import Place
 
 GROUP: Final = "group"
 JOINING: Final = 0

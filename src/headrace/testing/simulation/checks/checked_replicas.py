@@ -7,7 +7,7 @@ from headrace.cluster.topology import Partition
 from headrace.replication.follower_progress import UNKNOWN, FollowerProgress
 from headrace.replication.leader import Leader
 from headrace.replication.sole_leader import SoleLeader
-from headrace.testing.simulation.committed_batches import CommittedBatches
+from headrace.testing.simulation.checks.committed_batches import CommittedBatches
 
 
 @dataclass(slots=True)

@@ -30,15 +30,15 @@ from headrace.storage.errors import StorageError
 from headrace.storage.log.log import Log
 from headrace.testing.simulation.batches import READ_BYTES, Batch, batches_of, compare
 from headrace.testing.simulation.brokers import BrokerProcess
-from headrace.testing.simulation.checked_replicas import CheckedFollower, CheckedLeader
-from headrace.testing.simulation.committed_batches import (
+from headrace.testing.simulation.checks.checked_replicas import CheckedFollower, CheckedLeader
+from headrace.testing.simulation.checks.committed_batches import (
     CommittedBatches,
     CommittedLogs,
     PartitionId,
 )
-from headrace.testing.simulation.history import NO_OFFSET, Place, Violation
-from headrace.testing.simulation.metadata_invariants import MetadataChecker
-from headrace.testing.simulation.workload import records_in
+from headrace.testing.simulation.checks.history import NO_OFFSET, Place, Violation
+from headrace.testing.simulation.checks.metadata_invariants import MetadataChecker
+from headrace.testing.simulation.clients.workload import records_in
 
 WATERMARK_GROWS: Final = "the high watermark never decreases"
 COMMITTED_STAYS: Final = "the leader has all committed records"

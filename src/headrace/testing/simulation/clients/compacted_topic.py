@@ -12,8 +12,8 @@ from typing import Final
 from headrace.client.client import ClusterClient
 from headrace.clock import Clock
 from headrace.records.record import Record
-from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
-from headrace.testing.simulation.workload import Acknowledged, Producer
+from headrace.testing.simulation.checks.history import NO_OFFSET, History, Place, Violation
+from headrace.testing.simulation.clients.workload import Acknowledged, Producer
 
 KEYS: Final = 5
 MEAN_PAUSE_S: Final = 0.2

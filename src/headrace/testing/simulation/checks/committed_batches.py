@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.storage.log.log import Log
 from headrace.testing.simulation.batches import Batch, compare
-from headrace.testing.simulation.history import Violation
+from headrace.testing.simulation.checks.history import Violation
 
 PartitionId = tuple[bytes, int]
 """The id of a topic, and the index of a partition."""

@@ -12,7 +12,7 @@ from headrace.client.errors import ClientError
 from headrace.client.reassignments import alter_reassignments
 from headrace.client.results import TopicPartition
 from headrace.client.topics import NewTopic, create_topics, delete_topics
-from headrace.testing.simulation.history import Place
+from headrace.testing.simulation.checks.history import Place
 
 MEAN_PAUSE_S: Final = 4.0
 API_TIMEOUT_S: Final = 10.0

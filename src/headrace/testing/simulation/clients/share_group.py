@@ -43,8 +43,8 @@ from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from headrace.share.record_state import AcknowledgeType
-from headrace.testing.simulation.history import History, Place, Violation
-from headrace.testing.simulation.workload import records_in
+from headrace.testing.simulation.checks.history import History, Place, Violation
+from headrace.testing.simulation.clients.workload import records_in
 
 GROUP: Final = "share"
 JOINING: Final = 0

@@ -33,7 +33,7 @@ from headrace.protocol.messages.produce import (
 from headrace.protocol.types import Buffer
 from headrace.records.batch_header import headers
 from headrace.records.record import Record, build_batch, iter_records
-from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
+from headrace.testing.simulation.checks.history import NO_OFFSET, History, Place, Violation
 from headrace.testing.simulation.process import Incarnation
 
 BY_NAME_PRODUCE = 12

@@ -42,13 +42,13 @@ from headrace.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from headrace.testing.simulation.committed_offsets import (
+from headrace.testing.simulation.checks.history import Place
+from headrace.testing.simulation.clients.committed_offsets import (
     API_TIMEOUT_S,
     CommitLedger,
     commit,
     fetch_commit,
 )
-from headrace.testing.simulation.history import Place
 
 GROUP: Final = "classic"
 PROTOCOL_TYPE: Final = "consumer"

@@ -8,7 +8,7 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.log.log import Log
 from headrace.testing.simulation.batches import batches_of
 from headrace.testing.simulation.brokers import BrokerProcess
-from headrace.testing.simulation.history import Place, Violation
+from headrace.testing.simulation.checks.history import Place, Violation
 
 REPLICAS_ALIKE: Final = "replicas are the same after all faults have ended"
 

@@ -9,12 +9,15 @@ import pytest
 from headrace.replication.follower_progress import UNKNOWN, FollowerProgress
 from headrace.share.record_state import AcknowledgeType
 from headrace.testing.simulation import seeds
-from headrace.testing.simulation.checked_replicas import CheckedLeader
-from headrace.testing.simulation.committed_offsets import COMMITS_STAY, OWNED_ONCE, CommitLedger
-from headrace.testing.simulation.compacted_topic import LAST_STAYS, check_table
-from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
-from headrace.testing.simulation.schedule import EndlessWork, Schedule
-from headrace.testing.simulation.share_group import (
+from headrace.testing.simulation.checks.checked_replicas import CheckedLeader
+from headrace.testing.simulation.checks.history import NO_OFFSET, History, Place, Violation
+from headrace.testing.simulation.clients.committed_offsets import (
+    COMMITS_STAY,
+    OWNED_ONCE,
+    CommitLedger,
+)
+from headrace.testing.simulation.clients.compacted_topic import LAST_STAYS, check_table
+from headrace.testing.simulation.clients.share_group import (
     COUNTS_GROW,
     DELIVERIES,
     FINISHED,
@@ -22,12 +25,13 @@ from headrace.testing.simulation.share_group import (
     ShareDeliveries,
     Verdict,
 )
-from headrace.testing.simulation.transactions import (
+from headrace.testing.simulation.clients.transactions import (
     ONLY_COMMITTED,
     WHOLE,
     TransactionHistory,
     TransactionState,
 )
+from headrace.testing.simulation.schedule import EndlessWork, Schedule
 
 HERE = Place("bank", 0)
 THERE = Place("bank", 1)

@@ -10,8 +10,8 @@ from headrace.replication.follower_progress import UNKNOWN
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 from headrace.testing.simulation.brokers import BrokerProcess
-from headrace.testing.simulation.committed_batches import CommittedLogs, PartitionId
-from headrace.testing.simulation.history import Violation
+from headrace.testing.simulation.checks.committed_batches import CommittedLogs, PartitionId
+from headrace.testing.simulation.checks.history import Violation
 
 ONE_LEADER: Final = "one leader in each epoch"
 EPOCHS_GROW: Final = "epochs never decrease"

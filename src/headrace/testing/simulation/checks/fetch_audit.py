@@ -19,7 +19,7 @@ from headrace.broker.replication.fetch_session_at_leader import (
 )
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
-from headrace.testing.simulation.history import Violation
+from headrace.testing.simulation.checks.history import Violation
 
 SERVED: Final = "fetches are served only in their own epoch"
 ANY_EPOCH: Final = -1

@@ -23,7 +23,7 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from headrace.testing.simulation.history import Place, Violation
+from headrace.testing.simulation.checks.history import Place, Violation
 
 BY_NAME: Final = 9
 """The newest version of OffsetCommit and OffsetFetch that has topic names instead of ids."""

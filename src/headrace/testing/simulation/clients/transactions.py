@@ -37,8 +37,8 @@ from headrace.protocol.messages.produce import (
 from headrace.records.batch_header import headers
 from headrace.records.control import ControlType, read_control
 from headrace.records.record import Record, build_batch, iter_records
-from headrace.testing.simulation.history import Place, Violation
-from headrace.testing.simulation.workload import MAX_VALUE_BYTES, RETRY_S, Reader
+from headrace.testing.simulation.checks.history import Place, Violation
+from headrace.testing.simulation.clients.workload import MAX_VALUE_BYTES, RETRY_S, Reader
 
 # The newest versions in which the producer adds the partitions of a transaction itself.
 ADD_PARTITIONS: Final = 3

@@ -1,0 +1,1 @@
+"""The invariants that a simulated cluster must hold, and what they are checked against."""

@@ -1,0 +1,1 @@
+"""The simulated clients: producers, readers, groups, transactions and an administrator."""
