@@ -27,10 +27,10 @@ from headrace.cluster.metadata_records import (
     TopicDeleted,
 )
 from headrace.cluster.metadata_store import Elected
-from headrace.cluster.resources import ConfigResource, ResourceType, topic_resource
+from headrace.cluster.resources import ConfigResource, ConfigResourceType, topic_resource
 from headrace.cluster.stores import znode_paths, znodes
-from headrace.cluster.stores.write_packing import pack_steps
-from headrace.cluster.stores.znode_writer import ZnodeWriter
+from headrace.cluster.stores.multi_packing import pack_steps
+from headrace.cluster.stores.znode_planner import ZnodePlanner
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.testing.simulated_znodes import ZnodeTree
 from support.brokers.znode_tables import new_tree, read_tree
@@ -74,7 +74,7 @@ TEXTS = st.text(max_size=5)
 def configs(topics: list[str]) -> st.SearchStrategy[ConfigResource]:
     others = st.builds(
         ConfigResource,
-        st.sampled_from([t for t in znode_paths.CONFIG_TYPES if t is not ResourceType.TOPIC]),
+        st.sampled_from([t for t in znode_paths.CONFIG_TYPES if t is not ConfigResourceType.TOPIC]),
         st.one_of(st.sampled_from(["", "1", ".", "..", "a/b", "<x>"]), TEXTS),
     ).filter(lambda resource: resource.name != znode_paths.DEFAULT_ENTITY)
     return st.one_of(others, st.sampled_from(topics).map(topic_resource)) if topics else others
@@ -162,7 +162,7 @@ def test_znodes_hold_the_image_and_every_prefix_of_writes_is_valid(
     image = MetadataImage()
     stored = read_tree(tree)
     for batch in found:
-        plan = ZnodeWriter(stored, ELECTED).plan(batch)
+        plan = ZnodePlanner(stored, ELECTED).plan(batch)
         for write in pack_steps(plan, write_ops=write_ops, write_bytes=write_bytes):
             tree.write(write, session_id=0)
             check_valid(tree, image)
@@ -184,7 +184,7 @@ def test_a_new_controller_continues_from_any_interrupted_write(
         before = read_tree(tree).image()
         records = fitting(before, batch)
         writes = pack_steps(
-            ZnodeWriter(read_tree(tree), ELECTED).plan(records), write_ops=write_ops
+            ZnodePlanner(read_tree(tree), ELECTED).plan(records), write_ops=write_ops
         )
         for write in writes[: data.draw(st.integers(0, len(writes)))]:
             tree.write(write, session_id=0)
@@ -195,7 +195,7 @@ def test_a_new_controller_continues_from_any_interrupted_write(
         TopicDeleted(topic.topic_id) for topic in stored.image().topics.values()
     ]
     last.append(TopicCreated(name, b"n" * 16, (Partition((1,), (1,), 1),)))
-    for write in pack_steps(ZnodeWriter(stored, ELECTED).plan(last), write_ops=write_ops):
+    for write in pack_steps(ZnodePlanner(stored, ELECTED).plan(last), write_ops=write_ops):
         tree.write(write, session_id=0)
     assert set(read_tree(tree).image().topics) == {name}
     assert tree.nodes[znode_paths.TOPICS].children == {name}  # and no leftovers remain
@@ -218,6 +218,6 @@ def fitting(image: MetadataImage, batch: list[MetadataRecord]) -> list[MetadataR
 def _orphan(record: MetadataRecord, image: MetadataImage) -> bool:
     return (
         isinstance(record, ConfigChanged)
-        and record.resource.type is ResourceType.TOPIC
+        and record.resource.type is ConfigResourceType.TOPIC
         and record.resource.name not in image.topics
     )

@@ -22,7 +22,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,
-    ResourceType,
+    ConfigResourceType,
     broker_resource,
     topic_resource,
 )
@@ -132,7 +132,7 @@ class EffectiveConfig:
     def describe_group(
         self, group: str, names: Collection[str] | None = None
     ) -> list[EffectiveEntry]:
-        own = self._image.config(ConfigResource(ResourceType.GROUP, group))
+        own = self._image.config(ConfigResource(ConfigResourceType.GROUP, group))
         source = EffectiveSource.DYNAMIC_GROUP_CONFIG
         return [
             self._resource_entry(definition, own.get(definition.name), source)
@@ -142,7 +142,7 @@ class EffectiveConfig:
     def describe_client_metrics(
         self, subscription: str, names: Collection[str] | None = None
     ) -> list[EffectiveEntry]:
-        own = self._image.config(ConfigResource(ResourceType.CLIENT_METRICS, subscription))
+        own = self._image.config(ConfigResource(ConfigResourceType.CLIENT_METRICS, subscription))
         source = EffectiveSource.DYNAMIC_CLIENT_METRICS_CONFIG
         return [
             self._resource_entry(definition, own.get(definition.name), source)

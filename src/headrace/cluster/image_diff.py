@@ -21,7 +21,7 @@ from headrace.cluster.metadata_records import (
     TopicCreated,
     TopicDeleted,
 )
-from headrace.cluster.resources import ResourceType
+from headrace.cluster.resources import ConfigResourceType
 from headrace.cluster.topology import Topic
 
 
@@ -84,7 +84,7 @@ def _changed_configs(before: MetadataImage, after: MetadataImage) -> Iterator[Me
         return
     for resource in {**before.configs, **after.configs}:
         old, new = before.config(resource), after.config(resource)
-        if resource.type is ResourceType.TOPIC and _topic_was_replaced(
+        if resource.type is ConfigResourceType.TOPIC and _topic_was_replaced(
             before, after, resource.name
         ):
             old = {}  # deleted with the topic that had this name

@@ -25,7 +25,7 @@ from headrace.cluster.metadata_records import (
     TopicCreated,
     TopicDeleted,
 )
-from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.resources import ConfigResource, ConfigResourceType
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (
@@ -192,7 +192,7 @@ def _pack_config(record: ConfigChanged) -> _Config:
 
 
 def _unpack_config(stored: _Config) -> ConfigChanged:
-    resource = ConfigResource(ResourceType(stored.resource_type), stored.resource_name)
+    resource = ConfigResource(ConfigResourceType(stored.resource_type), stored.resource_name)
     return ConfigChanged(resource, stored.name, stored.value)
 
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """Kafka's codes for config resource types."""
 
     UNKNOWN = 0
@@ -18,16 +18,16 @@ class ResourceType(IntEnum):
 class ConfigResource(NamedTuple):
     """One resource. A BROKER with the name "" is the default of the whole cluster."""
 
-    type: ResourceType
+    type: ConfigResourceType
     name: str
 
 
-CLUSTER_DEFAULT = ConfigResource(ResourceType.BROKER, "")
+CLUSTER_DEFAULT = ConfigResource(ConfigResourceType.BROKER, "")
 
 
 def topic_resource(name: str) -> ConfigResource:
-    return ConfigResource(ResourceType.TOPIC, name)
+    return ConfigResource(ConfigResourceType.TOPIC, name)
 
 
 def broker_resource(broker_id: int) -> ConfigResource:
-    return ConfigResource(ResourceType.BROKER, str(broker_id))
+    return ConfigResource(ConfigResourceType.BROKER, str(broker_id))

@@ -17,7 +17,7 @@ from headrace.cluster.metadata_records import ConfigChanged, MetadataRecord
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,
-    ResourceType,
+    ConfigResourceType,
     broker_resource,
     topic_resource,
 )
@@ -109,13 +109,13 @@ class ConfigControl:
 
     def resources(self, types: Collection[int]) -> list[ConfigResource]:
         """ListConfigResources: topics, brokers, and other resources that have configs."""
-        wanted = set(types) or {int(type_) for type_ in ResourceType}
+        wanted = set(types) or {int(type_) for type_ in ConfigResourceType}
         found: list[ConfigResource] = []
-        if ResourceType.TOPIC in wanted:
+        if ConfigResourceType.TOPIC in wanted:
             found += map(topic_resource, self.image.topics)
-        if ResourceType.BROKER in wanted:
+        if ConfigResourceType.BROKER in wanted:
             found += map(broker_resource, self.image.brokers)
-        wanted &= {ResourceType.GROUP, ResourceType.CLIENT_METRICS}
+        wanted &= {ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS}
         found += [resource for resource in self.image.configs if resource.type in wanted]
         return sorted(found)
 
@@ -142,8 +142,8 @@ class ConfigControl:
         _check_changes(item.changes, incremental)
         if item.resource_type not in _ALTERABLE:
             raise _bad_request(f"Unknown resource type {item.resource_type}")
-        resource = ConfigResource(ResourceType(item.resource_type), item.resource_name)
-        if resource.type is ResourceType.BROKER and resource != CLUSTER_DEFAULT:
+        resource = ConfigResource(ConfigResourceType(item.resource_type), item.resource_name)
+        if resource.type is ConfigResourceType.BROKER and resource != CLUSTER_DEFAULT:
             resource = self._broker_resource(resource.name)
         current = self.image.config(resource)
         if incremental:
@@ -168,7 +168,7 @@ class ConfigControl:
 
     def _check_configs(self, resource: ConfigResource, configs: Mapping[str, str]) -> None:
         match resource.type:
-            case ResourceType.TOPIC:
+            case ConfigResourceType.TOPIC:
                 check_topic_name(resource.name)
                 check_topic(configs, self.effective)
                 if resource.name not in self.image.topics:
@@ -176,9 +176,9 @@ class ConfigControl:
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         f"The topic '{resource.name}' does not exist.",
                     )
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 check_broker(configs, one_broker=resource != CLUSTER_DEFAULT)
-            case ResourceType.GROUP:
+            case ConfigResourceType.GROUP:
                 check_group(resource.name, configs, self.effective)
             case _:
                 check_client_metrics(resource.name, configs)
@@ -190,23 +190,23 @@ class ConfigControl:
     ) -> list[EffectiveEntry]:
         effective = self.effective
         match resource_type:
-            case ResourceType.TOPIC:
+            case ConfigResourceType.TOPIC:
                 problem = name_problem(name)
                 if problem is not None:
                     raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
                 if name not in self.image.topics:
                     raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 return effective.describe_topic(self.image.config(topic_resource(name)), names)
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 if not name:
                     return effective.describe_cluster_default(names)
                 self._check_described_broker(name)
                 return effective.describe_broker(names)
-            case ResourceType.GROUP:
+            case ConfigResourceType.GROUP:
                 if not name:
                     raise _bad_request("Group name must not be empty")
                 return effective.describe_group(name, names)
-            case ResourceType.CLIENT_METRICS:
+            case ConfigResourceType.CLIENT_METRICS:
                 if not name:
                     raise _bad_request("Client metrics subscription name must not be empty")
                 return effective.describe_client_metrics(name, names)
@@ -245,7 +245,7 @@ def _check_changes(changes: Sequence[ConfigOp], incremental: bool) -> None:
             raise _bad_request(f"Unknown operations type {change.operation}")
 
 
-def _apply_change(type_: ResourceType, configs: dict[str, str], change: ConfigOp) -> None:
+def _apply_change(type_: ConfigResourceType, configs: dict[str, str], change: ConfigOp) -> None:
     match change.operation:
         case AlterOperation.SET:
             configs[change.name] = change.value or ""
@@ -265,15 +265,15 @@ def _apply_change(type_: ResourceType, configs: dict[str, str], change: ConfigOp
             configs[change.name] = ",".join(items)
 
 
-def _definition(type_: ResourceType, name: str) -> ConfigDef | None:
-    if type_ is ResourceType.BROKER:
+def _definition(type_: ConfigResourceType, name: str) -> ConfigDef | None:
+    if type_ is ConfigResourceType.BROKER:
         return broker_definition(name)
     return BY_RESOURCE[type_].get(name)
 
 
-def _not_a_list(type_: ResourceType, change: ConfigOp) -> Refused:
+def _not_a_list(type_: ConfigResourceType, change: ConfigOp) -> Refused:
     operation = AlterOperation(change.operation).name
-    if type_ is ResourceType.BROKER:
+    if type_ is ConfigResourceType.BROKER:
         message = f"Config value {operation.lower()} is not allowed for config key: {change.name}"
     else:
         message = f"Can't {operation} to key {change.name} because its type is not LIST."

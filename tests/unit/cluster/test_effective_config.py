@@ -15,7 +15,7 @@ from headrace.cluster.metadata_records import ConfigChanged
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,
-    ResourceType,
+    ConfigResourceType,
     broker_resource,
     topic_resource,
 )
@@ -172,7 +172,7 @@ def test_the_cluster_default_lists_only_what_was_set() -> None:
 
 
 def test_groups_inherit_from_the_broker() -> None:
-    group = ConfigResource(ResourceType.GROUP, "g")
+    group = ConfigResource(ConfigResourceType.GROUP, "g")
     image = MetadataImage().apply([ConfigChanged(group, "consumer.session.timeout.ms", "50000")])
     entries = by_name(EffectiveConfig({}, 1, image).describe_group("g"))
     session = entries["consumer.session.timeout.ms"]
@@ -190,7 +190,11 @@ def test_groups_inherit_from_the_broker() -> None:
 
 def test_subscriptions_have_defaults() -> None:
     image = MetadataImage().apply(
-        [ConfigChanged(ConfigResource(ResourceType.CLIENT_METRICS, "m"), "interval.ms", "1000")]
+        [
+            ConfigChanged(
+                ConfigResource(ConfigResourceType.CLIENT_METRICS, "m"), "interval.ms", "1000"
+            )
+        ]
     )
     entries = by_name(EffectiveConfig({}, 1, image).describe_client_metrics("m"))
     assert entries["interval.ms"].source is EffectiveSource.DYNAMIC_CLIENT_METRICS_CONFIG

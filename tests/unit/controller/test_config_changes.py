@@ -5,7 +5,7 @@ import pytest
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,
-    ResourceType,
+    ConfigResourceType,
     broker_resource,
     topic_resource,
 )
@@ -16,8 +16,8 @@ from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from support.brokers.controllers import commit, controller
 
-TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
-GROUP, METRICS = ResourceType.GROUP, ResourceType.CLIENT_METRICS
+TOPIC, BROKER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER
+GROUP, METRICS = ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.cluster.resources import ResourceType
+from headrace.cluster.resources import ConfigResourceType
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -19,13 +19,13 @@ from headrace.protocol.messages.list_config_resources import (
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
-KNOWN_TYPES = frozenset(ResourceType) - {ResourceType.UNKNOWN}
+KNOWN_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
 
 def handle(
     broker: Broker, context: Context, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    types = request.resource_types if context.version else [ResourceType.CLIENT_METRICS]
+    types = request.resource_types if context.version else [ConfigResourceType.CLIENT_METRICS]
     if not KNOWN_TYPES.issuperset(types):
         return ListConfigResourcesResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]

@@ -22,7 +22,7 @@ from headrace.cluster.metadata_records import (
     TopicCreated,
     TopicDeleted,
 )
-from headrace.cluster.resources import ResourceType
+from headrace.cluster.resources import ConfigResourceType
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.state.log_config import LogConfig
@@ -79,9 +79,9 @@ class MetadataPublisher:
                         await asyncio.sleep(0)
                 case LeaderRestarted():
                     self._assign_all_roles(image)
-                case ConfigChanged(resource) if resource.type is ResourceType.TOPIC:
+                case ConfigChanged(resource) if resource.type is ConfigResourceType.TOPIC:
                     reconfigured.add(resource.name)
-                case ConfigChanged(resource) if resource.type is ResourceType.BROKER:
+                case ConfigChanged(resource) if resource.type is ConfigResourceType.BROKER:
                     everything = True  # topics inherit from brokers
         if everything:
             self._broker_changed(image)

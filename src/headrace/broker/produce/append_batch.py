@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
+from headrace.broker.produce.batch_format_check import check_batch
 from headrace.broker.produce.partition_response import (
     EARLIER_BATCH_MISSING,
     append_error_response,
@@ -10,7 +11,6 @@ from headrace.broker.produce.partition_response import (
     copy_result,
     error_response,
 )
-from headrace.broker.produce.request_checks import check_batch
 from headrace.broker.produce.response_wait import ACKS_ALL, Appended, Appends
 from headrace.broker.produce.sliced_validation import append_after_validation
 from headrace.broker.produce.transactional_produce import Admission

@@ -16,7 +16,7 @@ from headrace.cluster.configs.tables import (
     group,
     topic,
 )
-from headrace.cluster.resources import ResourceType
+from headrace.cluster.resources import ConfigResourceType
 
 BROKER: Final = index(
     read_table(broker_network.TABLE),
@@ -31,10 +31,10 @@ GROUP: Final = index(read_table(group.TABLE))
 CLIENT_METRICS: Final = index(read_table(client_metrics.TABLE))
 
 BY_RESOURCE: Final = {
-    ResourceType.BROKER: BROKER,
-    ResourceType.TOPIC: TOPIC,
-    ResourceType.GROUP: GROUP,
-    ResourceType.CLIENT_METRICS: CLIENT_METRICS,
+    ConfigResourceType.BROKER: BROKER,
+    ConfigResourceType.TOPIC: TOPIC,
+    ConfigResourceType.GROUP: GROUP,
+    ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS,
 }
 
 PLUGIN_PREFIXES: Final = (

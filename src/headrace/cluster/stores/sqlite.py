@@ -38,7 +38,7 @@ from headrace.cluster.metadata_store import (
     StoreError,
     StoreInUse,
 )
-from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.resources import ConfigResource, ConfigResourceType
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
 IN_MEMORY: Final = ":memory:"
@@ -212,7 +212,7 @@ class SqliteStore:
         for type_, resource, name, value in self._db.execute(
             "SELECT type, resource, name, value FROM config"
         ):
-            yield ConfigChanged(ConfigResource(ResourceType(type_), resource), name, value)
+            yield ConfigChanged(ConfigResource(ConfigResourceType(type_), resource), name, value)
 
     def _stored_brokers(self) -> Iterator[MetadataRecord]:
         directories = dict(
@@ -331,7 +331,7 @@ class SqliteStore:
         self._db.execute(
             "DELETE FROM config WHERE type = ? AND resource ="
             " (SELECT name FROM topic WHERE topic = ?)",
-            (int(ResourceType.TOPIC), row),
+            (int(ConfigResourceType.TOPIC), row),
         )
         self._db.execute("DELETE FROM partition WHERE topic = ?", (row,))
         self._db.execute("DELETE FROM topic WHERE topic = ?", (row,))

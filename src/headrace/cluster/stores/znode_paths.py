@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, unquote
 
-from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.resources import ConfigResource, ConfigResourceType
 
 CLUSTER_ID: Final = "/cluster/id"
 CONTROLLER: Final = "/controller"
@@ -19,12 +19,12 @@ FEATURES: Final = "/feature"
 COMMITS: Final = "/headrace/commits"
 RECORDED_BROKERS: Final = "/headrace/brokers"
 
-CONFIG_TYPES: Final[Mapping[ResourceType, str]] = {
-    ResourceType.TOPIC: "/config/topics",
-    ResourceType.BROKER: "/config/brokers",
-    ResourceType.BROKER_LOGGER: "/config/broker-loggers",
-    ResourceType.CLIENT_METRICS: "/config/client-metrics",
-    ResourceType.GROUP: "/config/groups",
+CONFIG_TYPES: Final[Mapping[ConfigResourceType, str]] = {
+    ConfigResourceType.TOPIC: "/config/topics",
+    ConfigResourceType.BROKER: "/config/brokers",
+    ConfigResourceType.BROKER_LOGGER: "/config/broker-loggers",
+    ConfigResourceType.CLIENT_METRICS: "/config/client-metrics",
+    ConfigResourceType.GROUP: "/config/groups",
 }
 DEFAULT_ENTITY: Final = "<default>"
 
@@ -83,7 +83,7 @@ def config_path(resource: ConfigResource) -> str:
     return f"{CONFIG_TYPES[resource.type]}/{_entity_name(resource.name)}"
 
 
-def config_resource(type_: ResourceType, child: str) -> ConfigResource:
+def config_resource(type_: ConfigResourceType, child: str) -> ConfigResource:
     """The resource of a znode below `CONFIG_TYPES[type_]`."""
     return ConfigResource(type_, "" if child == DEFAULT_ENTITY else unquote(child))
 

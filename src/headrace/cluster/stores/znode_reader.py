@@ -12,7 +12,7 @@ from headrace.cluster.image import ImageError, MetadataImage
 from headrace.cluster.image_records import build_records
 from headrace.cluster.metadata_records import MetadataRecord, TopicCreated
 from headrace.cluster.metadata_store import CorruptStore
-from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.resources import ConfigResource, ConfigResourceType
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 
@@ -113,7 +113,7 @@ class StoredMetadata:
             resource: config
             for resource, config in self.configs.items()
             # Other configurations were left by another program; a new topic replaces them.
-            if resource.type is not ResourceType.TOPIC or resource.name in names
+            if resource.type is not ConfigResourceType.TOPIC or resource.name in names
         }
         return build_records(self, topics, configs)
 
@@ -256,7 +256,7 @@ def _read_deleted_topics(
 def _read_configs(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
     types = list(znode_paths.CONFIG_TYPES)
     answer = yield ZnodeRead(children=[znode_paths.CONFIG_TYPES[type_] for type_ in types])
-    found: list[tuple[ResourceType, str]] = [
+    found: list[tuple[ConfigResourceType, str]] = [
         (type_, child)
         for type_, children in zip(types, answer.children, strict=True)
         for child in sorted(children or ())

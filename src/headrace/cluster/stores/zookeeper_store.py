@@ -23,7 +23,8 @@ from headrace.cluster.metadata_store import (
     fenced_error,
 )
 from headrace.cluster.stores import znode_paths, znodes
-from headrace.cluster.stores.write_packing import pack_steps
+from headrace.cluster.stores.multi_packing import pack_steps
+from headrace.cluster.stores.znode_planner import ZnodePlanner
 from headrace.cluster.stores.znode_reader import (
     StoredMetadata,
     Znode,
@@ -32,7 +33,6 @@ from headrace.cluster.stores.znode_reader import (
     metadata_version,
     read_metadata,
 )
-from headrace.cluster.stores.znode_writer import ZnodeWriter
 from headrace.cluster.stores.zookeeper_client import (
     CheckVersion,
     Create,
@@ -208,7 +208,7 @@ class ZooKeeperStore:
             stored = await self._read_snapshot()
         # Planning changes `stored`. If it fails, nothing was written, and `stored` is read again.
         # At least one write: the count must grow with each published version.
-        writes = pack_steps(ZnodeWriter(stored, elected).plan(records)) or [[]]
+        writes = pack_steps(ZnodePlanner(stored, elected).plan(records)) or [[]]
         self._loaded = False
         for ops in writes:
             await self._write_ops(ops, stored, elected)

@@ -12,7 +12,7 @@ from headrace.cluster.configs.catalog import GROUP
 from headrace.cluster.configs.config_def import ConfigValue
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.resources import ResourceType
+from headrace.cluster.resources import ConfigResourceType
 
 _MINUTE_MS: Final = 60_000
 
@@ -89,7 +89,7 @@ class GroupConfigs:
         self._own = {
             resource.name: GroupConfig.from_overrides(effective, own)
             for resource, own in image.configs.items()
-            if resource.type is ResourceType.GROUP
+            if resource.type is ConfigResourceType.GROUP
         }
 
 

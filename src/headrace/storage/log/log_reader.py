@@ -7,8 +7,8 @@ before they are served. All other batches were checked when they were appended.
 from typing import NamedTuple
 
 from headrace.storage.errors import LogCorrupt
+from headrace.storage.log.damage_detection import check_before, check_holes, damage_error
 from headrace.storage.log.local_log import LocalLog
-from headrace.storage.log.read_checks import check_before, check_holes, damage_error
 from headrace.storage.segment.aborted_txn import AbortedTxn
 from headrace.storage.segment.batch_check import BadBatch, Checked, check_batches
 from headrace.storage.segment.segment import Segment

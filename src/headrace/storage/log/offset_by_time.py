@@ -7,8 +7,8 @@ raises `RecordsDamaged` instead.
 
 from headrace.storage.errors import LogCorrupt
 from headrace.storage.log import segment_time_lookup
+from headrace.storage.log.damage_detection import check_before, check_holes, damage_error
 from headrace.storage.log.local_log import LocalLog
-from headrace.storage.log.read_checks import check_before, check_holes, damage_error
 from headrace.storage.log.segment_time_lookup import TimestampedOffset
 from headrace.storage.segment.batch_check import BadBatch
 from headrace.storage.segment.segment import Segment

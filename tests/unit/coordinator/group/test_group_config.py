@@ -2,10 +2,10 @@
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ConfigChanged
-from headrace.cluster.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
+from headrace.cluster.resources import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from headrace.coordinator.group.group_config import GroupConfig, GroupConfigs
 
-MINE = ConfigResource(ResourceType.GROUP, "mine")
+MINE = ConfigResource(ConfigResourceType.GROUP, "mine")
 
 
 def image(**values: str) -> MetadataImage:

@@ -17,8 +17,8 @@ from headrace.cluster.metadata_records import (
 from headrace.cluster.metadata_store import Elected, StoreError, TooLarge
 from headrace.cluster.resources import topic_resource
 from headrace.cluster.stores import znode_paths, znodes
-from headrace.cluster.stores.write_packing import WRITE_BYTES, WRITE_OPS, pack_steps
-from headrace.cluster.stores.znode_writer import ZnodeWriter
+from headrace.cluster.stores.multi_packing import WRITE_BYTES, WRITE_OPS, pack_steps
+from headrace.cluster.stores.znode_planner import ZnodePlanner
 from headrace.cluster.stores.zookeeper_client import Create, Op, SetData
 from headrace.cluster.topology import Partition
 from headrace.testing.simulated_znodes import ZnodeTree
@@ -36,7 +36,7 @@ def big_topic() -> TopicCreated:
 
 
 def writes_of(tree: ZnodeTree, *records: MetadataRecord) -> list[list[Op]]:
-    return pack_steps(ZnodeWriter(read_tree(tree), ELECTED).plan(records))
+    return pack_steps(ZnodePlanner(read_tree(tree), ELECTED).plan(records))
 
 
 def size(write: list[Op]) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from headrace.cluster.metadata_store import TooLarge
 from headrace.cluster.stores import znode_paths, znodes
-from headrace.cluster.stores.znode_writer import TopicChange, WritePlan, WriteStep
+from headrace.cluster.stores.znode_planner import TopicChange, WritePlan, WriteStep
 from headrace.cluster.stores.zookeeper_client import Create, Op, SetData
 
 WRITE_BYTES: Final = 512 * 1024

@@ -1,6 +1,6 @@
 """Turns metadata records into steps of ZooKeeper operations. Pure.
 
-A step is atomic, and the stored state is valid after any number of steps. `write_packing` puts the
+A step is atomic, and the stored state is valid after any number of steps. `multi_packing` puts the
 steps into as few writes as possible.
 """
 
@@ -26,7 +26,7 @@ from headrace.cluster.metadata_records import (
     TopicDeleted,
 )
 from headrace.cluster.metadata_store import Elected, StoreError
-from headrace.cluster.resources import ConfigResource, ResourceType, topic_resource
+from headrace.cluster.resources import ConfigResource, ConfigResourceType, topic_resource
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.znode_reader import LeftoverZnodes, StoredMetadata, StoredTopic
 from headrace.cluster.stores.zookeeper_client import Create, Delete, Op, SetData
@@ -64,7 +64,7 @@ class WritePlan:
     documents: dict[bytes, TopicAssignments] = field(default_factory=dict)
 
 
-class ZnodeWriter:
+class ZnodePlanner:
     """Turns records into steps. It updates `stored`; after a failed write, read `stored` again."""
 
     def __init__(self, stored: StoredMetadata, elected: Elected) -> None:
@@ -338,7 +338,7 @@ def _configs_of_new_topics(
     for record in records:
         if (
             isinstance(record, ConfigChanged)
-            and record.resource.type is ResourceType.TOPIC
+            and record.resource.type is ConfigResourceType.TOPIC
             and record.resource.name in topics
             and record.value is not None
         ):
