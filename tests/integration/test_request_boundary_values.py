@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.broker.network.dispatch import HANDLERS
+from headrace.broker.network.api_handlers import HANDLERS
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.header import RequestHeader
 from headrace.protocol.messages.produce import ProduceRequest

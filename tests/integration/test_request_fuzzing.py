@@ -9,7 +9,7 @@ import struct
 import time
 from contextlib import suppress
 
-from headrace.broker.network.dispatch import HANDLERS
+from headrace.broker.network.api_handlers import HANDLERS
 from headrace.protocol.api import APIS
 from headrace.protocol.messages.produce import (
     PartitionProduceData,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from headrace.broker.network.dispatch import HANDLERS
+from headrace.broker.network.api_handlers import HANDLERS
 from headrace.protocol.api import APIS, ApiSpec
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
@@ -27,5 +27,5 @@ def test_the_page_lists_every_request_with_its_versions_and_whether_it_is_served
 
 def test_every_served_request_has_a_handler_file() -> None:
     handlers = Path(__file__).parents[2] / "src" / "headrace" / "broker" / "handlers"
-    for name in HANDLERS.values():
-        assert (handlers / f"{name}.py").is_file(), name
+    for handler in HANDLERS.values():
+        assert (handlers / f"{handler.module}.py").is_file(), handler.module

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from headrace.broker.network.dispatch import HANDLERS
+from headrace.broker.network.api_handlers import HANDLERS
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

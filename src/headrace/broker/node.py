@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.fetch.delayed_fetch import DelayedFetch
 from headrace.broker.fetch.fetch_session import FetchSessions
 from headrace.broker.maintenance.log_cleaner import LogCleaner
@@ -43,6 +44,7 @@ from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
+from headrace.security.principal import parse_super_users
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import LogDirFailed, StorageError
 from headrace.storage.files.filesystem import make_directories
@@ -111,6 +113,12 @@ class Broker:
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
+        self.access = AccessControl(
+            lambda: self.metadata.image,
+            is_enforced=bool(settings.string("authorizer.class.name")),
+            super_users=parse_super_users(settings.string("super.users") or ""),
+            allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),
+        )
 
     @property
     def bootstrap_servers(self) -> str:

@@ -11,25 +11,35 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from headrace.cluster.metadata_records import (
+    AclCreated,
+    AclDeleted,
     BrokerFenced,
     BrokerLeaving,
     BrokerRegistered,
     BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterNamed,
     ConfigChanged,
     ControllerElected,
+    DelegationTokenChanged,
+    DelegationTokenRemoved,
     FeatureSet,
     LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScramCredentialChanged,
     TopicCreated,
     TopicDeleted,
 )
 from headrace.cluster.resources import ConfigResource, topic_resource
 from headrace.cluster.topic_names import collision_key
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Endpoint, Partition, Topic
+from headrace.security.acl import Acl
+from headrace.security.client_quota import QuotaEntity
+from headrace.security.delegation_token import DelegationToken
+from headrace.security.scram_credential import ScramCredential, ScramMechanism
 
 __all__ = ["BrokerRegistration", "Endpoint", "ImageError", "MetadataImage", "Partition", "Topic"]
 
@@ -56,6 +66,13 @@ class MetadataImage:
     collisions: Mapping[str, str] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
+    acls: Mapping[Acl, None] = field(default_factory=dict)
+    """The keys of a dict, so that their order is the same on every broker."""
+    scram_credentials: Mapping[tuple[str, ScramMechanism], ScramCredential] = field(
+        default_factory=dict, repr=False
+    )
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         """The values set on the resource itself; empty if there are none."""
@@ -103,6 +120,10 @@ class _Delta:
         self._changing: dict[bytes, list[Partition]] = {}
         self._configs: dict[ConfigResource, Mapping[str, str]] | None = None
         self._features: dict[str, int] | None = None
+        self._acls: dict[Acl, None] | None = None
+        self._scram_credentials: dict[tuple[str, ScramMechanism], ScramCredential] | None = None
+        self._quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
+        self._delegation_tokens: dict[str, DelegationToken] | None = None
 
     def image(self) -> MetadataImage:
         for topic_id in list(self._changing):
@@ -119,6 +140,14 @@ class _Delta:
             changes["configs"] = self._configs
         if self._features is not None:
             changes["features"] = self._features
+        if self._acls is not None:
+            changes["acls"] = self._acls
+        if self._scram_credentials is not None:
+            changes["scram_credentials"] = self._scram_credentials
+        if self._quotas is not None:
+            changes["quotas"] = self._quotas
+        if self._delegation_tokens is not None:
+            changes["delegation_tokens"] = self._delegation_tokens
         return replace(self._base, **changes)
 
     def apply(self, record: MetadataRecord) -> None:
@@ -155,6 +184,23 @@ class _Delta:
                 self._scalars["controller_epoch"] = controller_epoch
             case ClusterNamed(cluster_id):
                 self._scalars["cluster_id"] = cluster_id
+            case _:
+                self._apply_security_record(record)
+
+    def _apply_security_record(self, record: MetadataRecord) -> None:
+        match record:
+            case AclCreated(acl):
+                self._mutable_acls()[acl] = None
+            case AclDeleted(acl):
+                self._mutable_acls().pop(acl, None)
+            case ScramCredentialChanged():
+                self._change_scram_credential(record)
+            case ClientQuotaChanged():
+                self._change_quota(record)
+            case DelegationTokenChanged(token):
+                self._mutable_delegation_tokens()[token.token_id] = token
+            case DelegationTokenRemoved(token_id):
+                self._mutable_delegation_tokens().pop(token_id, None)
 
     def _mutable_brokers(self) -> dict[int, BrokerRegistration]:
         if self._brokers is None:
@@ -256,6 +302,40 @@ class _Delta:
             self._features[name] = level
         else:
             self._features.pop(name, None)
+
+    # -- security -------------------------------------------------------------------------------
+
+    def _mutable_acls(self) -> dict[Acl, None]:
+        if self._acls is None:
+            self._acls = dict(self._base.acls)
+        return self._acls
+
+    def _mutable_delegation_tokens(self) -> dict[str, DelegationToken]:
+        if self._delegation_tokens is None:
+            self._delegation_tokens = dict(self._base.delegation_tokens)
+        return self._delegation_tokens
+
+    def _change_scram_credential(self, record: ScramCredentialChanged) -> None:
+        if self._scram_credentials is None:
+            self._scram_credentials = dict(self._base.scram_credentials)
+        key = (record.user, record.mechanism)
+        if record.credential is None:
+            self._scram_credentials.pop(key, None)
+        else:
+            self._scram_credentials[key] = record.credential
+
+    def _change_quota(self, record: ClientQuotaChanged) -> None:
+        if self._quotas is None:
+            self._quotas = dict(self._base.quotas)
+        limits = dict(self._quotas.get(record.entity, {}))
+        if record.value is None:
+            limits.pop(record.key, None)
+        else:
+            limits[record.key] = record.value
+        if limits:
+            self._quotas[record.entity] = limits
+        else:
+            self._quotas.pop(record.entity, None)
 
 
 def _in_new_leader_epoch(partition: Partition, seen: dict[Partition, Partition]) -> Partition:

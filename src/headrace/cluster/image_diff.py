@@ -8,16 +8,22 @@ from collections.abc import Iterator
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
+    AclCreated,
+    AclDeleted,
     BrokerRegistered,
     BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterNamed,
     ConfigChanged,
     ControllerElected,
+    DelegationTokenChanged,
+    DelegationTokenRemoved,
     FeatureSet,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScramCredentialChanged,
     TopicCreated,
     TopicDeleted,
 )
@@ -38,6 +44,10 @@ def records_between(before: MetadataImage, after: MetadataImage) -> Iterator[Met
     yield from _changed_brokers(before, after)
     yield from _changed_topics(before, after)
     yield from _changed_configs(before, after)
+    yield from _changed_acls(before, after)
+    yield from _changed_scram_credentials(before, after)
+    yield from _changed_quotas(before, after)
+    yield from _changed_delegation_tokens(before, after)
 
 
 def _changed_features(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRecord]:
@@ -91,6 +101,53 @@ def _changed_configs(before: MetadataImage, after: MetadataImage) -> Iterator[Me
         for name in {**old, **new}:
             if old.get(name) != new.get(name):
                 yield ConfigChanged(resource, name, new.get(name))
+
+
+def _changed_acls(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRecord]:
+    if before.acls is after.acls:
+        return
+    for acl in before.acls:
+        if acl not in after.acls:
+            yield AclDeleted(acl)
+    for acl in after.acls:
+        if acl not in before.acls:
+            yield AclCreated(acl)
+
+
+def _changed_scram_credentials(
+    before: MetadataImage, after: MetadataImage
+) -> Iterator[MetadataRecord]:
+    old, new = before.scram_credentials, after.scram_credentials
+    if old is new:
+        return
+    for user, mechanism in {**old, **new}:
+        credential = new.get((user, mechanism))
+        if old.get((user, mechanism)) != credential:
+            yield ScramCredentialChanged(user, mechanism, credential)
+
+
+def _changed_quotas(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRecord]:
+    if before.quotas is after.quotas:
+        return
+    for entity in {**before.quotas, **after.quotas}:
+        old, new = before.quotas.get(entity, {}), after.quotas.get(entity, {})
+        for key in {**old, **new}:
+            if old.get(key) != new.get(key):
+                yield ClientQuotaChanged(entity, key, new.get(key))
+
+
+def _changed_delegation_tokens(
+    before: MetadataImage, after: MetadataImage
+) -> Iterator[MetadataRecord]:
+    old, new = before.delegation_tokens, after.delegation_tokens
+    if old is new:
+        return
+    for token_id in old:
+        if token_id not in new:
+            yield DelegationTokenRemoved(token_id)
+    for token_id, token in new.items():
+        if old.get(token_id) != token:
+            yield DelegationTokenChanged(token)
 
 
 def _topic_was_replaced(before: MetadataImage, after: MetadataImage, name: str) -> bool:

@@ -5,17 +5,25 @@ from typing import Protocol
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
+    AclCreated,
     BrokerRegistered,
+    ClientQuotaChanged,
     ClusterNamed,
     ConfigChanged,
     ControllerElected,
+    DelegationTokenChanged,
     FeatureSet,
     MetadataRecord,
     ProducerIdsReserved,
+    ScramCredentialChanged,
     TopicCreated,
 )
 from headrace.cluster.resources import ConfigResource
 from headrace.cluster.topology import BrokerRegistration
+from headrace.security.acl import Acl
+from headrace.security.client_quota import QuotaEntity
+from headrace.security.delegation_token import DelegationToken
+from headrace.security.scram_credential import ScramCredential, ScramMechanism
 
 
 class _Metadata(Protocol):
@@ -33,6 +41,14 @@ class _Metadata(Protocol):
     def features(self) -> Mapping[str, int]: ...
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]: ...
+    @property
+    def acls(self) -> Mapping[Acl, None]: ...
+    @property
+    def scram_credentials(self) -> Mapping[tuple[str, ScramMechanism], ScramCredential]: ...
+    @property
+    def quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]: ...
+    @property
+    def delegation_tokens(self) -> Mapping[str, DelegationToken]: ...
 
 
 def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -58,3 +74,12 @@ def build_records(
     for resource, values in configs.items():
         for name, value in values.items():
             yield ConfigChanged(resource, name, value)
+    for acl in metadata.acls:
+        yield AclCreated(acl)
+    for (user, mechanism), credential in metadata.scram_credentials.items():
+        yield ScramCredentialChanged(user, mechanism, credential)
+    for entity, limits in metadata.quotas.items():
+        for key, limit in limits.items():
+            yield ClientQuotaChanged(entity, key, limit)
+    for token in metadata.delegation_tokens.values():
+        yield DelegationTokenChanged(token)

@@ -9,19 +9,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.cluster.metadata_records import (
+    AclCreated,
+    AclDeleted,
     BrokerFenced,
     BrokerLeaving,
     BrokerRegistered,
     BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterNamed,
     ConfigChanged,
     ControllerElected,
+    DelegationTokenChanged,
+    DelegationTokenRemoved,
     FeatureSet,
     LeaderRestarted,
     MetadataRecord,
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScramCredentialChanged,
     TopicCreated,
     TopicDeleted,
 )
@@ -30,6 +36,8 @@ from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (
     boolean,
+    bytes_,
+    float64,
     int8,
     int32,
     int64,
@@ -37,6 +45,18 @@ from headrace.protocol.types import (
     string,
     uuid,
 )
+from headrace.security.acl import (
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
+from headrace.security.client_quota import QuotaEntity
+from headrace.security.delegation_token import DelegationToken
+from headrace.security.principal import parse_principal
+from headrace.security.scram_credential import ScramCredential, ScramMechanism
 
 VERSION: Final = 0
 
@@ -106,6 +126,48 @@ class _Elected(Struct, versions=(0, 0), flexible_since=0):
 class _Deletion(Struct, versions=(0, 0), flexible_since=0):
     topic_id: uuid = bytes(16)
     inferred: boolean = field(tag=0, default=False)
+
+
+class _Acl(Struct, versions=(0, 0), flexible_since=0):
+    resource_type: int8 = 0
+    resource_name: string = ""
+    pattern_type: int8 = 0
+    principal: string = ""
+    host: string = ""
+    operation: int8 = 0
+    permission: int8 = 0
+
+
+class _ScramCredential(Struct, versions=(0, 0), flexible_since=0):
+    user: string = ""
+    mechanism: int8 = 0
+    removed: boolean = False
+    salt: bytes_ = b""
+    stored_key: bytes_ = b""
+    server_key: bytes_ = b""
+    iterations: int32 = 0
+
+
+class _QuotaEntityPart(Struct, versions=(0, 0), flexible_since=0):
+    type: string = ""
+    name: nullable_string = None
+
+
+class _ClientQuota(Struct, versions=(0, 0), flexible_since=0):
+    entity: list[_QuotaEntityPart] = field(default=[])
+    key: string = ""
+    removed: boolean = False
+    value: float64 = 0.0
+
+
+class _DelegationToken(Struct, versions=(0, 0), flexible_since=0):
+    token_id: string = ""
+    owner: string = ""
+    requester: string = ""
+    renewers: list[string] = field(default=[])
+    issue_ms: int64 = 0
+    expiry_ms: int64 = 0
+    max_ms: int64 = 0
 
 
 def _pack_partition(partition: Partition) -> _Partition:
@@ -194,6 +256,93 @@ def _pack_config(record: ConfigChanged) -> _Config:
 def _unpack_config(stored: _Config) -> ConfigChanged:
     resource = ConfigResource(ConfigResourceType(stored.resource_type), stored.resource_name)
     return ConfigChanged(resource, stored.name, stored.value)
+
+
+def _pack_acl(acl: Acl) -> _Acl:
+    return _Acl(
+        resource_type=acl.pattern.type,
+        resource_name=acl.pattern.name,
+        pattern_type=acl.pattern.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission=acl.permission,
+    )
+
+
+def _unpack_acl(stored: _Acl) -> Acl:
+    pattern = ResourcePattern(
+        AclResourceType(stored.resource_type),
+        stored.resource_name,
+        PatternType(stored.pattern_type),
+    )
+    return Acl(
+        pattern,
+        stored.principal,
+        stored.host,
+        AclOperation(stored.operation),
+        AclPermission(stored.permission),
+    )
+
+
+def _pack_scram_credential(record: ScramCredentialChanged) -> _ScramCredential:
+    packed = _ScramCredential(user=record.user, mechanism=record.mechanism)
+    credential = record.credential
+    if credential is None:
+        packed.removed = True
+    else:
+        packed.salt = credential.salt
+        packed.stored_key = credential.stored_key
+        packed.server_key = credential.server_key
+        packed.iterations = credential.iterations
+    return packed
+
+
+def _unpack_scram_credential(stored: _ScramCredential) -> ScramCredentialChanged:
+    credential = ScramCredential(
+        bytes(stored.salt), bytes(stored.stored_key), bytes(stored.server_key), stored.iterations
+    )
+    return ScramCredentialChanged(
+        stored.user, ScramMechanism(stored.mechanism), None if stored.removed else credential
+    )
+
+
+def _pack_quota(record: ClientQuotaChanged) -> _ClientQuota:
+    return _ClientQuota(
+        entity=[_QuotaEntityPart(type=type_, name=name) for type_, name in record.entity.parts],
+        key=record.key,
+        removed=record.value is None,
+        value=record.value or 0.0,
+    )
+
+
+def _unpack_quota(stored: _ClientQuota) -> ClientQuotaChanged:
+    entity = QuotaEntity(tuple((part.type, part.name) for part in stored.entity))
+    return ClientQuotaChanged(entity, stored.key, None if stored.removed else stored.value)
+
+
+def _pack_token(token: DelegationToken) -> _DelegationToken:
+    return _DelegationToken(
+        token_id=token.token_id,
+        owner=str(token.owner),
+        requester=str(token.requester),
+        renewers=[str(each) for each in token.renewers],
+        issue_ms=token.issue_ms,
+        expiry_ms=token.expiry_ms,
+        max_ms=token.max_ms,
+    )
+
+
+def _unpack_token(stored: _DelegationToken) -> DelegationToken:
+    return DelegationToken(
+        stored.token_id,
+        parse_principal(stored.owner),
+        parse_principal(stored.requester),
+        tuple(map(parse_principal, stored.renewers)),
+        stored.issue_ms,
+        stored.expiry_ms,
+        stored.max_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +458,34 @@ _CODECS: Final = (
         _NamedNumber,
         lambda r: _NamedNumber(number=r.next_producer_id),
         _unpack_number(ProducerIdsReserved),
+    ),
+    _RecordCodec(
+        14, AclCreated, _Acl, lambda r: _pack_acl(r.acl), lambda s: AclCreated(_unpack_acl(s))
+    ),
+    _RecordCodec(
+        15, AclDeleted, _Acl, lambda r: _pack_acl(r.acl), lambda s: AclDeleted(_unpack_acl(s))
+    ),
+    _RecordCodec(
+        16,
+        ScramCredentialChanged,
+        _ScramCredential,
+        _pack_scram_credential,
+        _unpack_scram_credential,
+    ),
+    _RecordCodec(17, ClientQuotaChanged, _ClientQuota, _pack_quota, _unpack_quota),
+    _RecordCodec(
+        18,
+        DelegationTokenChanged,
+        _DelegationToken,
+        lambda r: _pack_token(r.token),
+        lambda s: DelegationTokenChanged(_unpack_token(s)),
+    ),
+    _RecordCodec(
+        19,
+        DelegationTokenRemoved,
+        _NamedNumber,
+        lambda r: _NamedNumber(name=r.token_id),
+        lambda s: DelegationTokenRemoved(s.name),
     ),
 )
 _BY_RECORD: Final = {codec.record: codec for codec in _CODECS}

@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 from headrace.cluster.resources import ConfigResource
 from headrace.cluster.topology import BrokerRegistration, Partition
+from headrace.security.acl import Acl
+from headrace.security.client_quota import QuotaEntity
+from headrace.security.delegation_token import DelegationToken
+from headrace.security.scram_credential import ScramCredential, ScramMechanism
 
 
 class ClusterNamed(NamedTuple):
@@ -113,6 +117,46 @@ class ProducerIdsReserved(NamedTuple):
     next_producer_id: int
 
 
+class AclCreated(NamedTuple):
+    """An ACL is in force. Adding one that exists changes nothing."""
+
+    acl: Acl
+
+
+class AclDeleted(NamedTuple):
+    """An ACL is no longer in force."""
+
+    acl: Acl
+
+
+class ScramCredentialChanged(NamedTuple):
+    """A user's credential for one mechanism; None removes it."""
+
+    user: str
+    mechanism: ScramMechanism
+    credential: ScramCredential | None
+
+
+class ClientQuotaChanged(NamedTuple):
+    """One limit of a quota entity; None removes it."""
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
+class DelegationTokenChanged(NamedTuple):
+    """A token was created or renewed."""
+
+    token: DelegationToken
+
+
+class DelegationTokenRemoved(NamedTuple):
+    """A token was expired by a request, or its time is over."""
+
+    token_id: str
+
+
 MetadataRecord = (
     ClusterNamed
     | ControllerElected
@@ -128,4 +172,10 @@ MetadataRecord = (
     | ConfigChanged
     | FeatureSet
     | ProducerIdsReserved
+    | AclCreated
+    | AclDeleted
+    | ScramCredentialChanged
+    | ClientQuotaChanged
+    | DelegationTokenChanged
+    | DelegationTokenRemoved
 )

@@ -21,6 +21,7 @@ from headrace.cluster.listeners import (
     read_protocol_map,
 )
 from headrace.name_suggestion import nearest_name
+from headrace.security.principal import InvalidPrincipal, parse_super_users
 
 FLUSH_EACH_ACK: Final = "ack"
 NO_ID: Final = -1
@@ -44,13 +45,13 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "allow.everyone.", "alter.log.dirs.", "authorizer.",
+    "alter.log.dirs.", "authorizer.",
     "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.",
-    "share.coordinator.", "ssl.", "super.users", "telemetry.", "unclean.leader.election.interval.",
+    "share.coordinator.", "ssl.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
     "follower.replication.", "leader.replication.",
@@ -217,6 +218,14 @@ class BrokerSettings:
                     low, str(self.raw(low)), f"must not be larger than {high} = {self.raw(high)}"
                 )
         self._check_listeners()
+        self._check_super_users()
+
+    def _check_super_users(self) -> None:
+        text = self.string("super.users") or ""
+        try:
+            parse_super_users(text)
+        except InvalidPrincipal as error:
+            raise InvalidSetting("super.users", text, str(error)) from error
 
     def _check_listeners(self) -> None:
         name = "listener.security.protocol.map"

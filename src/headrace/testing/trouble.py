@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from headrace.broker.fetch.fetch_session import FetchSession
+from headrace.broker.network.api_handlers import HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
-from headrace.broker.network.dispatch import HANDLERS, Context, encode
+from headrace.broker.network.dispatch import Context, encode
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_responses import can_carry_error, error_response
 from headrace.protocol.errors import ErrorCode

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.network.dispatch import HANDLERS
+from headrace.broker.network.api_handlers import HANDLERS
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode

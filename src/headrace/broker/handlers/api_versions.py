@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from headrace.broker.network.dispatch import HANDLERS, Context
+from headrace.broker.network.api_handlers import HANDLERS
+from headrace.broker.network.dispatch import Context
 from headrace.cluster.features import SUPPORTED_FEATURES
 from headrace.protocol.api import APIS
 from headrace.protocol.errors import ErrorCode

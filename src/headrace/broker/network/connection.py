@@ -28,6 +28,8 @@ from headrace.broker.network.connection_state import (
 )
 from headrace.broker.network.frames import SIZE_BYTES, FrameRefused, ReceiveBuffer
 from headrace.protocol.errors import ProtocolError
+from headrace.security.principal import ANONYMOUS
+from headrace.security.session import UNKNOWN_CLIENT, Session
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ JOIN_BELOW_BYTES = 32 * 1024  # below this size, a copy is cheaper than a vector
 SMALL_PART_BYTES = 4 * 1024  # below this size, a part between large parts is copied
 FLUSH_ABOVE_BYTES = 256 * 1024  # larger responses are sent at once, so that back-pressure works
 WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent responses past this pause the reading of requests
+_MAPPED_IPV4 = "::ffff:"  # the prefix of an IPv4 address on a listener for IPv6
 LINGER_S = 0.1  # how long a drained connection stays open for the client to read its last responses
 
 # Globals: reading an attribute of an enum class takes 40 ns and a lookup in the table 45 ns, of the
@@ -50,6 +53,8 @@ _READY_UNBLOCKED: Final = _UNBLOCK[_READY_BLOCKED]
 
 Parts = list[bytes | bytearray | memoryview]
 Encode = Callable[[object], Parts | None]
+Dispatch = Callable[["Connection", memoryview], "Parts | Pipelined | Serial | None"]
+"""Starts the request of a frame."""
 
 
 class PendingResponse:
@@ -142,6 +147,10 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop, listener: str) -> None:
         self.listener = listener
         self.peer = "unknown"
+        self.session = UNKNOWN_CLIENT
+        """Whom the connection's requests act for; set when it is open, and by each login."""
+        self.dispatch: Dispatch = owner.dispatch
+        """Serves the next requests; a login and a session with an end replace it."""
         self.last_active = owner.monotonic()
         self.client_software: tuple[str, str] = ("unknown", "unknown")
         self.state = ConnectionState.READY
@@ -174,6 +183,8 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer = f"{peer[0]}:{peer[1]}"
+            host = str(peer[0]).removeprefix(_MAPPED_IPV4)
+            self.session = Session(ANONYMOUS, host, self.listener)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         if not self._owner.opened(self):
             self._transport.abort()
@@ -301,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
     def _dispatch_frame(self, frame: memoryview) -> bool:
         """Starts a request; returns whether the connection may serve the next one."""
         try:
-            reply = self._owner.dispatch(self, frame)
+            reply = self.dispatch(self, frame)
         except ProtocolError as error:
             self._close_on_invalid_request(error)
             return False

@@ -1,104 +1,28 @@
 """Decodes a frame, calls its handler, and encodes the handler's answer.
 
-One table names the handler of each API; handlers and message classes are imported on first use,
-so that a broker starts without them. A version that this broker does not serve closes the
-connection, as Kafka does, unless the handler's module has `answer_unsupported_version`: ApiVersions
-answers in version 0.
+`api_handlers` names the handler of each API and its access rule; handlers and message classes are
+imported on first use, so that a broker starts without them. A version that this broker does not
+serve closes the connection, as Kafka does, unless the handler's module has
+`answer_unsupported_version`: ApiVersions answers in version 0.
 """
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from importlib import import_module
-from typing import Final, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
+from headrace.broker.access.access_control import AccessControl
+from headrace.broker.access.access_rule import ClusterAccess
+from headrace.broker.network.api_handlers import FORWARDED, HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
-from headrace.protocol.errors import ProtocolError
+from headrace.protocol.errors import ErrorCode, ProtocolError
 from headrace.protocol.header import read_request_header
 from headrace.protocol.struct import Reader, Struct
-
-HANDLERS: Mapping[ApiKey, str] = {
-    ApiKey.PRODUCE: "produce",
-    ApiKey.FETCH: "fetch",
-    ApiKey.LIST_OFFSETS: "list_offsets",
-    ApiKey.METADATA: "metadata",
-    ApiKey.OFFSET_COMMIT: "offset_commit",
-    ApiKey.OFFSET_FETCH: "offset_fetch",
-    ApiKey.FIND_COORDINATOR: "find_coordinator",
-    ApiKey.JOIN_GROUP: "join_group",
-    ApiKey.HEARTBEAT: "heartbeat",
-    ApiKey.LEAVE_GROUP: "leave_group",
-    ApiKey.SYNC_GROUP: "sync_group",
-    ApiKey.DESCRIBE_GROUPS: "describe_groups",
-    ApiKey.LIST_GROUPS: "list_groups",
-    ApiKey.API_VERSIONS: "api_versions",
-    ApiKey.CREATE_TOPICS: "create_topics",
-    ApiKey.DELETE_TOPICS: "delete_topics",
-    ApiKey.DELETE_RECORDS: "delete_records",
-    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
-    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
-    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
-    ApiKey.END_TXN: "end_txn",
-    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
-    ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
-    ApiKey.LIST_TRANSACTIONS: "list_transactions",
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
-    ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
-    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
-    ApiKey.ALTER_CONFIGS: "alter_configs",
-    ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
-    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
-    ApiKey.CREATE_PARTITIONS: "create_partitions",
-    ApiKey.DELETE_GROUPS: "delete_groups",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
-    ApiKey.OFFSET_DELETE: "offset_delete",
-    ApiKey.UPDATE_FEATURES: "update_features",
-    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
-    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
-    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
-    ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
-    ApiKey.SHARE_FETCH: "share_fetch",
-    ApiKey.SHARE_ACKNOWLEDGE: "share_acknowledge",
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "initialize_share_group_state",
-    ApiKey.READ_SHARE_GROUP_STATE: "read_share_group_state",
-    ApiKey.WRITE_SHARE_GROUP_STATE: "write_share_group_state",
-    ApiKey.DELETE_SHARE_GROUP_STATE: "delete_share_group_state",
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "read_share_group_state_summary",
-    ApiKey.SHARE_GROUP_HEARTBEAT: "share_group_heartbeat",
-    ApiKey.SHARE_GROUP_DESCRIBE: "share_group_describe",
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "describe_share_group_offsets",
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "alter_share_group_offsets",
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "delete_share_group_offsets",
-    ApiKey.ELECT_LEADERS: "elect_leaders",
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
-    ApiKey.UNREGISTER_BROKER: "unregister_broker",
-    ApiKey.ALTER_PARTITION: "alter_partition",
-    ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
-    ApiKey.CLUSTER_METADATA: "cluster_metadata",
-    ApiKey.LEAVE_CLUSTER: "leave_cluster",
-}
-
-FORWARDED: Final = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.UNREGISTER_BROKER,
-    }
-)
-"""APIs that clients send to any broker and only the controller decides."""
+from headrace.security.session import INTERNAL, Session
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
@@ -115,14 +39,27 @@ class UnsupportedRequest(ProtocolError):
 class Context:
     """A request apart from its body: the connection, the version and the frame."""
 
-    __slots__ = ("_connection", "frame", "version")
+    __slots__ = ("_connection", "_session", "frame", "version")
 
     def __init__(
-        self, connection: Connection | None, version: int, frame: bytes | memoryview
+        self,
+        connection: Connection | None,
+        version: int,
+        frame: bytes | memoryview,
+        session: Session | None = None,
     ) -> None:
+        """`session` is the client's if another broker forwarded the request."""
         self._connection = connection
+        self._session = session
         self.version = version
         self.frame = frame
+
+    @property
+    def session(self) -> Session:
+        """Whom the request acts for."""
+        if self._session is not None:
+            return self._session
+        return INTERNAL if self._connection is None else self._connection.session
 
     @property
     def connection(self) -> Connection:
@@ -160,6 +97,8 @@ async def resolve_reply(reply: T | Awaitable[T]) -> T:
 
 class RequestHost(Protocol):
     """The broker whose requests are dispatched. Handlers take it as their first argument."""
+
+    access: AccessControl
 
     @property
     def is_member(self) -> bool:
@@ -268,7 +207,7 @@ class Dispatcher:
     def _route(self, key: int) -> _Route:
         try:
             api_key = ApiKey(key)
-            name = HANDLERS[api_key]
+            entry = HANDLERS[api_key]
         except (ValueError, KeyError):
             msg = f"API key {key} is not served"
             raise UnsupportedRequest(msg) from None
@@ -276,10 +215,12 @@ class Dispatcher:
         if spec.for_members and not self._broker.is_member:
             msg = f"{spec.name} is for brokers of a cluster, and this node is standalone"
             raise UnsupportedRequest(msg)
-        module = import_module(f"headrace.broker.handlers.{name}")
+        module = import_module(f"headrace.broker.handlers.{entry.module}")
         handle: Handle = partial(module.handle, self._broker)
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
+        if isinstance(entry.access, ClusterAccess):
+            handle = _with_cluster_access(self._broker.access, spec, entry.access, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
@@ -289,8 +230,25 @@ class Dispatcher:
 
 def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
     """The handler of an API, for requests that come from this broker itself."""
-    module = import_module(f"headrace.broker.handlers.{HANDLERS[key]}")
+    module = import_module(f"headrace.broker.handlers.{HANDLERS[key].module}")
     return partial(module.handle, broker)
+
+
+def _with_cluster_access(
+    access: AccessControl, spec: ApiSpec, rule: ClusterAccess, handle: Handle
+) -> Handle:
+    """The handler of an API that needs an operation on the cluster."""
+
+    def authorized(context: Context, request: Struct) -> Reply:
+        if access.allows_cluster(context.session, *rule.operations):
+            return handle(context, request)
+        from headrace.protocol.error_responses import error_response
+
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        refusal = error_response(spec, request, context.version, code)
+        return spec.response() if refusal is None else refusal
+
+    return authorized
 
 
 def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:

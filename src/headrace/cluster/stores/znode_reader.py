@@ -15,6 +15,10 @@ from headrace.cluster.metadata_store import CorruptStore
 from headrace.cluster.resources import ConfigResource, ConfigResourceType
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
+from headrace.security.acl import Acl
+from headrace.security.client_quota import QuotaEntity
+from headrace.security.delegation_token import DelegationToken
+from headrace.security.scram_credential import ScramCredential, ScramMechanism
 
 EPOCH_SHIFT = 32
 """An image's version is (controller epoch << 32) + that controller's writes; it never decreases."""
@@ -88,6 +92,12 @@ class StoredMetadata:
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[bytes, StoredTopic] = field(default_factory=dict)
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
+    acls: dict[Acl, None] = field(default_factory=dict)
+    scram_credentials: dict[tuple[str, ScramMechanism], ScramCredential] = field(
+        default_factory=dict, repr=False
+    )
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    delegation_tokens: dict[str, DelegationToken] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
     """Names under /admin/delete_topics."""
     leftovers: dict[str, LeftoverZnodes] = field(default_factory=dict)
