@@ -118,6 +118,7 @@ class Broker:
             is_enforced=bool(settings.string("authorizer.class.name")),
             super_users=parse_super_users(settings.string("super.users") or ""),
             allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),
+            inter_broker_listener=settings.inter_broker_listener,
         )
 
     @property

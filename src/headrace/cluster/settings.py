@@ -184,6 +184,12 @@ class BrokerSettings:
         addresses = self._addresses("advertised.listeners")
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener between brokers; a protocol names it if no setting does."""
+        named = self.string("inter.broker.listener.name")
+        return named or self.string("security.inter.broker.protocol") or ""
+
     def controller(self) -> ControllerSettings:
         """The settings that the controller uses."""
         return ControllerSettings(

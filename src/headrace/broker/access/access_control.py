@@ -30,7 +30,9 @@ class AccessControl:
         is_enforced: bool = False,
         super_users: frozenset[Principal] = frozenset(),
         allow_if_no_acl: bool = False,
+        inter_broker_listener: str | None = None,
     ) -> None:
+        self._inter_broker_listener = inter_broker_listener
         self.is_enforced = is_enforced
         """False without an authorizer: callers may skip their checks."""
         self._image = image
@@ -50,10 +52,29 @@ class AccessControl:
         return not self.is_enforced or self._decide(session, operation, type_, name).allowed
 
     def allows_cluster(self, session: Session, *operations: AclOperation) -> bool:
-        """Whether the sender may do any one of these operations on the cluster."""
+        """Whether the sender may do any one of these operations on the cluster.
+
+        CLUSTER_ACTION is only allowed on the listener between brokers.
+        """
         return any(
-            self.allows(session, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+            self._may_use_on_cluster(session, operation)
+            and self.allows(session, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
             for operation in operations
+        )
+
+    def shows_cluster(self, session: Session, operation: AclOperation) -> bool:
+        """Like `allows_cluster`, without the audit log: other rights may allow the request, too."""
+        return self._may_use_on_cluster(session, operation) and self.shows(
+            session, operation, AclResourceType.CLUSTER, CLUSTER_NAME
+        )
+
+    def _may_use_on_cluster(self, session: Session, operation: AclOperation) -> bool:
+        """Brokers talk to each other on one listener: clients have no use for CLUSTER_ACTION."""
+        return (
+            operation is not AclOperation.CLUSTER_ACTION
+            or not self.is_enforced
+            or session.is_internal
+            or session.listener == self._inter_broker_listener
         )
 
     def allows_any(self, session: Session, operation: AclOperation, type_: AclResourceType) -> bool:
@@ -64,11 +85,19 @@ class AccessControl:
 
     def authorized_operations(self, session: Session, type_: AclResourceType, name: str) -> int:
         """The operations that the sender may do on this resource, as the bits of a response."""
+        if not self.is_enforced:
+            return _ALL_OPERATIONS[type_]
         return sum(
             1 << operation
             for operation in SUPPORTED_OPERATIONS[type_]
             if self.shows(session, operation, type_, name)
         )
+
+    def authorized_cluster_operations(self, session: Session) -> int:
+        """The same for the cluster. Without DESCRIBE there are none, as in Kafka."""
+        if not self.allows_cluster(session, AclOperation.DESCRIBE):
+            return 0
+        return self.authorized_operations(session, AclResourceType.CLUSTER, CLUSTER_NAME)
 
     def _decide(
         self, session: Session, operation: AclOperation, type_: AclResourceType, name: str
@@ -85,4 +114,10 @@ class AccessControl:
         return self._authorizer
 
 
+OPERATIONS_NOT_REQUESTED: Final = -(2**31)
+"""The bits of a response to a client that did not ask for them."""
+_ALL_OPERATIONS: Final = {
+    type_: sum(1 << operation for operation in operations)
+    for type_, operations in SUPPORTED_OPERATIONS.items()
+}
 _INTERNAL: Final = Decision(True, Reason.INTERNAL)

@@ -10,20 +10,38 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.coordinators.commit_fast_path import NO_FAST_PATH, CommitFastPath
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+
+
+def authorize(broker: Broker, check: RequestCheck, request: OffsetCommitRequest) -> Verdict:
+    refused = check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    if refused is not None or check.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return refused or check.filter_topics(AclOperation.READ)
+    by_id = broker.metadata.image.topics_by_id
+
+    def name_of(asked: OffsetCommitRequestTopic) -> str | None:
+        topic = by_id.get(asked.topic_id)
+        return None if topic is None else topic.name
+
+    return check.filter_topics(AclOperation.READ, name_of)
 
 
 def handle(
