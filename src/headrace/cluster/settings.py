@@ -185,10 +185,11 @@ class BrokerSettings:
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
     @property
-    def inter_broker_listener(self) -> str:
-        """The name of the listener between brokers; a protocol names it if no setting does."""
-        named = self.string("inter.broker.listener.name")
-        return named or self.string("security.inter.broker.protocol") or ""
+    def inter_broker_listener(self) -> Listener:
+        """The listener for requests between brokers."""
+        listeners = self.listeners
+        chosen = self._inter_broker_name()
+        return next((each for each in listeners if each.name == chosen), listeners[0])
 
     def controller(self) -> ControllerSettings:
         """The settings that the controller uses."""
@@ -209,6 +210,11 @@ class BrokerSettings:
         """The names of the listeners that are not bound."""
         bound = self._addresses("listeners")
         return [name_of(each) for each in self.words("listeners") if each not in bound]
+
+    def _inter_broker_name(self) -> str | None:
+        """The configured name; as in Kafka, a security protocol alone names the listener, too."""
+        name = self.string("inter.broker.listener.name")
+        return name.upper() if name else self.static.get("security.inter.broker.protocol")
 
     def _protocols(self) -> dict[str, str]:
         return read_protocol_map(self.string("listener.security.protocol.map") or "")

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.coordinators.commit_fast_path import NO_FAST_PATH, CommitFastPath
@@ -22,7 +23,7 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.acl import Acl, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict
@@ -48,6 +49,7 @@ def handle(
     broker: Broker, context: Context, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
     version = context.version
+    acls = broker.metadata.image.acls
     answer = broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit(version, request, now_ms),
@@ -55,7 +57,7 @@ def handle(
     )
     if isinstance(answer, asyncio.Future):
         answer.add_done_callback(
-            lambda done: _register_fast_path_when_done(broker, context, request, done)
+            lambda done: _register_fast_path_when_done(broker, context, request, done, acls)
         )
     else:
         _register_fast_path(broker, context, request, answer)
@@ -67,8 +69,10 @@ def _register_fast_path_when_done(
     context: Context,
     request: OffsetCommitRequest,
     done: asyncio.Future[OffsetCommitResponse],
+    acls: Mapping[Acl, None],
 ) -> None:
-    if not done.cancelled():
+    # ACLs that changed meanwhile may no longer allow the next commit.
+    if not done.cancelled() and acls is broker.metadata.image.acls:
         _register_fast_path(broker, context, request, done.result())
 
 

@@ -85,7 +85,7 @@ class Context:
 
     def request_context(self) -> RequestContext:
         """The client, as a coordinator's shard sees it."""
-        return RequestContext(self.version, self.client_id, self.client_host)
+        return RequestContext(self.version, self.client_id, self.client_host, self.session)
 
 
 Answer = Struct | bytes | None
