@@ -7,7 +7,7 @@
 Every certificate is written in the formats that clients and brokers read.
 """
 
-import datetime
+import datetime as dt
 import ipaddress
 import itertools
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-VALID_FOR: Final = datetime.timedelta(days=30)
+VALID_FOR: Final = dt.timedelta(days=30)
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -97,7 +97,7 @@ class CertificateAuthority:
         sans: Sequence[str] = LOCAL_NAMES,
         organization: str | None = None,
         subject: x509.Name | None = None,
-        valid_for: datetime.timedelta = VALID_FOR,
+        valid_for: dt.timedelta = VALID_FOR,
     ) -> Issued:
         """A certificate for a server and a client. With a negative `valid_for`, it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -173,9 +173,9 @@ def _builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePrivateKey,
-    valid_for: datetime.timedelta,
+    valid_for: dt.timedelta,
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     ends = now + valid_for
     return (
         x509.CertificateBuilder()
@@ -183,7 +183,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(min(now, ends) - datetime.timedelta(days=1))
+        .not_valid_before(min(now, ends) - dt.timedelta(days=1))
         .not_valid_after(ends)
     )
 
