@@ -26,7 +26,12 @@ from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.membership.standalone import Standalone
 from headrace.broker.network.broker_limits import BrokerLimits
 from headrace.broker.network.dispatch import Dispatcher, Handle
-from headrace.broker.network.server import Server, advertised_endpoints, host_and_port
+from headrace.broker.network.server import (
+    FirstDispatch,
+    Server,
+    advertised_endpoints,
+    host_and_port,
+)
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.partitions.log_configs import LogConfigs
 from headrace.broker.partitions.metadata_publisher import MetadataPublisher, changed_topics
@@ -37,6 +42,7 @@ from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.broker.runtime.timers import Timers
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
+from headrace.cluster.listeners import Listener
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
@@ -52,6 +58,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
@@ -112,6 +119,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self.authentication: Authentication | None = None  # with a SASL listener
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
@@ -245,7 +253,12 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
-        self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
+        dispatcher = Dispatcher(self)
+        self.server = Server(self.loop, self.clock, dispatcher, self.limits.server)
+        if any(listener.uses_sasl for listener in self.settings.listeners):
+            from headrace.broker.authentication.authentication import Authentication
+
+            self.authentication = Authentication(self, dispatcher.dispatch)
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
@@ -273,7 +286,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata)
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
-            (listener, await self.server.bind(listener, backlog))
+            (listener, await self.server.bind(listener, backlog, self._first_dispatch(listener)))
             for listener in self.settings.listeners
         ]
         self.endpoints = advertised_endpoints(
@@ -293,6 +306,12 @@ class Broker:
             # On the loop's clock, even if a test moves the broker's clock by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
+
+    def _first_dispatch(self, listener: Listener) -> FirstDispatch | None:
+        """What serves the new connections of a listener until their clients are authenticated."""
+        if self.authentication is None or not listener.uses_sasl:
+            return None
+        return self.authentication.first_dispatch(listener)
 
     def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
@@ -352,6 +371,8 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the image after these records to this broker."""
+        if self.authentication is not None:
+            self.authentication.metadata_changed(records)
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
         if changed and self._coordinators is not None:

@@ -20,6 +20,10 @@ class Listener(NamedTuple):
     port: int
     security_protocol: str
 
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
+
 
 class BadListener(Exception):
     """An address that cannot be used; the message has the reason."""

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 
-from headrace.broker.network.connection import Connection
+from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionCounts, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.runtime.errors import StartupError
@@ -23,6 +23,9 @@ from headrace.cluster.listeners import ANY_ADDRESS, Listener
 log = logging.getLogger(__name__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
+
+FirstDispatch = Callable[[Connection], Dispatch]
+"""Makes what serves a new connection until its client is authenticated."""
 
 
 class Server:
@@ -62,15 +65,27 @@ class Server:
             for connection in self._connections:
                 connection.fast_path = None
 
-    async def bind(self, listener: Listener, backlog: int) -> int:
-        """Binds without accepting yet; returns the port, which the system chooses for port 0."""
-        if listener.security_protocol != "PLAINTEXT":
+    async def bind(
+        self, listener: Listener, backlog: int, first_dispatch: FirstDispatch | None = None
+    ) -> int:
+        """Binds without accepting yet; returns the port, which the system chooses for port 0.
+
+        `first_dispatch` makes the dispatch of a new connection, for clients that must log in.
+        """
+        if listener.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
             msg = f"listener {listener.name}: {listener.security_protocol} is not supported yet"
             raise StartupError(msg)
         host = listener.host.strip("[]")
+
+        def new_connection() -> Connection:
+            connection = Connection(self, self._loop, listener.name)
+            if first_dispatch is not None:
+                connection.dispatch = first_dispatch(connection)
+            return connection
+
         try:
             server = await self._loop.create_server(
-                lambda: Connection(self, self._loop, listener.name),
+                new_connection,
                 host or None,
                 listener.port,
                 backlog=backlog,

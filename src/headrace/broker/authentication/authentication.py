@@ -1,0 +1,87 @@
+"""The authentication of one broker: the logins of its SASL listeners, and all their sessions.
+
+A broker without SASL listeners does not import it.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Iterable
+from random import Random
+from typing import Final, Protocol
+
+from headrace.broker.authentication.listener_logins import ListenerLogins, TokenLookup
+from headrace.broker.authentication.sessions import Sessions
+from headrace.broker.network.connection import Dispatch
+from headrace.broker.network.server import FirstDispatch
+from headrace.clock import Clock
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.listeners import Listener
+from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.settings import BrokerSettings
+from headrace.security.sasl.scram import TokenCredential
+from headrace.security.scram_credential import ScramMechanism
+
+_SECRET_BYTES: Final = 32
+_DECOY_LABEL: Final = b"headrace: credentials of users that do not exist"
+
+
+class MetadataView(Protocol):
+    """The current metadata image."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class AuthenticationHost(Protocol):
+    """The part of the broker that authentication uses."""
+
+    settings: BrokerSettings
+    clock: Clock
+    random: Random
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+
+class Authentication:
+    """Makes the logins of listeners."""
+
+    def __init__(self, broker: AuthenticationHost, dispatch: Dispatch) -> None:
+        """`dispatch` serves the requests of authenticated clients."""
+        self._broker = broker
+        self._sessions = Sessions(broker.loop, broker.clock, dispatch)
+        self._decoy_secret = _decoy_secret(broker.settings, broker.random)
+        self.find_token: TokenLookup = _no_token
+        """Finds delegation tokens; replaced where a broker has them."""
+
+    def first_dispatch(self, listener: Listener) -> FirstDispatch:
+        """Makes what serves the new connections of a SASL listener."""
+        broker = self._broker
+        logins = ListenerLogins(
+            broker.settings.sasl(listener),
+            listener.security_protocol,
+            self._sessions,
+            image=lambda: broker.metadata.image,
+            random=broker.random,
+            decoy_secret=self._decoy_secret,
+            tokens=lambda token_id, mechanism: self.find_token(token_id, mechanism),
+        )
+        return logins.first_dispatch
+
+    def metadata_changed(self, records: Iterable[MetadataRecord]) -> None:
+        """Closes the sessions whose credentials these records change or delete."""
+        self._sessions.metadata_changed(records)
+
+
+def _decoy_secret(settings: BrokerSettings, random: Random) -> bytes:
+    """Equal on every broker if they share a secret: else a user that does not exist would get
+    another salt from each broker, and a real user would not."""
+    shared = settings.string("delegation.token.secret.key")
+    if shared is None:
+        return random.randbytes(_SECRET_BYTES)
+    return hmac.digest(shared.encode(), _DECOY_LABEL, "sha256")
+
+
+def _no_token(token_id: str, mechanism: ScramMechanism) -> TokenCredential | None:
+    return None
