@@ -286,7 +286,10 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata)
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
-            (listener, await self.server.bind(listener, backlog, self._first_dispatch(listener)))
+            (
+                listener,
+                await self.server.bind(listener, backlog, await self._first_dispatch(listener)),
+            )
             for listener in self.settings.listeners
         ]
         self.endpoints = advertised_endpoints(
@@ -307,11 +310,11 @@ class Broker:
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
 
-    def _first_dispatch(self, listener: Listener) -> FirstDispatch | None:
+    async def _first_dispatch(self, listener: Listener) -> FirstDispatch | None:
         """What serves the new connections of a listener until their clients are authenticated."""
         if self.authentication is None or not listener.uses_sasl:
             return None
-        return self.authentication.first_dispatch(listener)
+        return await self.authentication.first_dispatch(listener)
 
     def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
@@ -464,6 +467,8 @@ class Broker:
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""
+        if self.authentication is not None:
+            self.authentication.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

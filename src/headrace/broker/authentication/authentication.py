@@ -7,19 +7,24 @@ import asyncio
 import hmac
 from collections.abc import Iterable
 from random import Random
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.authentication.listener_logins import ListenerLogins, TokenLookup
 from headrace.broker.authentication.sessions import Sessions
 from headrace.broker.network.connection import Dispatch
 from headrace.broker.network.server import FirstDispatch
+from headrace.broker.runtime.offload import Offload
 from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.listeners import Listener
 from headrace.cluster.metadata_records import MetadataRecord
+from headrace.cluster.sasl_settings import OAuthBearerSettings
 from headrace.cluster.settings import BrokerSettings
-from headrace.security.sasl.scram import TokenCredential
+from headrace.security.sasl.scram import TokenLogin
 from headrace.security.scram_credential import ScramMechanism
+
+if TYPE_CHECKING:
+    from headrace.broker.authentication.jwks import Jwks
 
 _SECRET_BYTES: Final = 32
 _DECOY_LABEL: Final = b"headrace: credentials of users that do not exist"
@@ -39,6 +44,7 @@ class AuthenticationHost(Protocol):
     clock: Clock
     random: Random
     loop: asyncio.AbstractEventLoop
+    offload: Offload
 
     @property
     def metadata(self) -> MetadataView: ...
@@ -52,22 +58,45 @@ class Authentication:
         self._broker = broker
         self._sessions = Sessions(broker.loop, broker.clock, dispatch)
         self._decoy_secret = _decoy_secret(broker.settings, broker.random)
+        self._jwks: list[Jwks] = []
         self.find_token: TokenLookup = _no_token
         """Finds delegation tokens; replaced where a broker has them."""
 
-    def first_dispatch(self, listener: Listener) -> FirstDispatch:
-        """Makes what serves the new connections of a SASL listener."""
+    async def first_dispatch(self, listener: Listener) -> FirstDispatch:
+        """Makes what serves the new connections of a SASL listener.
+
+        Raises `StartupError` if the keys for OAUTHBEARER cannot be fetched.
+        """
         broker = self._broker
+        settings = broker.settings.sasl(listener)
         logins = ListenerLogins(
-            broker.settings.sasl(listener),
+            settings,
             listener.security_protocol,
             self._sessions,
             image=lambda: broker.metadata.image,
             random=broker.random,
             decoy_secret=self._decoy_secret,
             tokens=lambda token_id, mechanism: self.find_token(token_id, mechanism),
+            bearer_tokens=await self._start_jwks(settings.oauthbearer),
         )
         return logins.first_dispatch
+
+    async def _start_jwks(self, settings: OAuthBearerSettings | None) -> "Jwks | None":
+        if settings is None:
+            return None
+        from headrace.broker.authentication.jwks import Jwks
+        from headrace.broker.authentication.key_download import download
+
+        offload = self._broker.offload
+        jwks = Jwks(settings, self._broker.clock, lambda url: download(url, offload))
+        self._jwks.append(jwks)
+        await jwks.start()
+        return jwks
+
+    def stop(self) -> None:
+        """Ends all background work; connections are left to the server."""
+        for jwks in self._jwks:
+            jwks.stop()
 
     def metadata_changed(self, records: Iterable[MetadataRecord]) -> None:
         """Closes the sessions whose credentials these records change or delete."""
@@ -83,5 +112,5 @@ def _decoy_secret(settings: BrokerSettings, random: Random) -> bytes:
     return hmac.digest(shared.encode(), _DECOY_LABEL, "sha256")
 
 
-def _no_token(token_id: str, mechanism: ScramMechanism) -> TokenCredential | None:
+def _no_token(token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
     return None

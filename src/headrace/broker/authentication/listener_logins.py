@@ -15,7 +15,7 @@ from headrace.security.sasl.scram import (
     DecoyCredentials,
     ScramExchange,
     ScramLookup,
-    TokenCredential,
+    TokenLogin,
 )
 from headrace.security.scram_credential import (
     SCRAM_MECHANISMS,
@@ -29,7 +29,7 @@ _NONCE_BITS: Final = 192
 class TokenLookup(Protocol):
     """Finds the credentials of delegation tokens."""
 
-    def __call__(self, token_id: str, mechanism: ScramMechanism) -> TokenCredential | None:
+    def __call__(self, token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
         """None if there is no such token, or it has expired."""
         ...
 

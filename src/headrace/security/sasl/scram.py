@@ -17,7 +17,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.security.principal import Principal, user
 from headrace.security.sasl.exchange import (
@@ -46,13 +46,17 @@ class InvalidMessage(Exception):
     """A message of the client is not of the form that RFC 5802 defines. It is never shown whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCredential:
-    """The credential of a delegation token: its id is the user name, its HMAC the password."""
+class TokenLogin(Protocol):
+    """What a login with a delegation token is checked against, and what it results in."""
 
-    credential: ScramCredential
-    owner: Principal
-    expires_at_ms: int
+    @property
+    def credential(self) -> ScramCredential: ...
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def expiry_ms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class ScramLookup:
     """Where an exchange finds credentials."""
 
     of_user: Callable[[str], ScramCredential | None]
-    of_token: Callable[[str], TokenCredential | None]
+    of_token: Callable[[str], TokenLogin | None]
     """By token id; None also for an expired token."""
     decoys: "DecoyCredentials"
 
@@ -111,7 +115,7 @@ class _Started:
     """The first messages of the client and of the server, which both sides sign."""
     credential: ScramCredential
     is_known: bool
-    token: TokenCredential | None
+    token: TokenLogin | None
 
 
 class ScramExchange:
@@ -143,7 +147,7 @@ class ScramExchange:
             return Failure(reason, OTHER_AUTHORIZATION_ID)
         # Both are computed for every user: the time must not show which one is used.
         decoy = self._lookup.decoys.of(name)
-        token: TokenCredential | None = None
+        token: TokenLogin | None = None
         if first.is_token:
             token = self._lookup.of_token(name)
             found = None if token is None else token.credential
@@ -188,8 +192,7 @@ class ScramExchange:
         token = started.token
         if token is None:
             return Success(user(started.name), answer, credential=started.credential)
-        owner = token.owner._replace(token_authenticated=True)
-        return Success(owner, answer, token.expires_at_ms, started.name, started.credential)
+        return Success(token.principal, answer, token.expiry_ms, started.name, started.credential)
 
 
 @dataclass(frozen=True, slots=True)
