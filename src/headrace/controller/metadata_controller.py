@@ -42,6 +42,7 @@ from headrace.protocol.types import encode_uuid
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
+    from headrace.controller.scram_changes import AlteredUser, ScramDeletion, ScramUpsertion
 
 
 class MetadataController:
@@ -139,6 +140,13 @@ class MetadataController:
             self.image, updates, node_id=self._settings.node_id
         )
         return _without_records(result) if validate_only else result
+
+    def alter_scram_credentials(
+        self, deletions: "Sequence[ScramDeletion]", upsertions: "Sequence[ScramUpsertion]"
+    ) -> "ControllerResult[AlteredUser]":
+        from headrace.controller.scram_changes import alter_credentials  # rare, and not at a start
+
+        return alter_credentials(self.image, deletions, upsertions)
 
     @property
     def rules(self) -> "Rules":
