@@ -186,7 +186,7 @@ def quotas_in(path: str, config: Mapping[str, str]) -> dict[str, float]:
 
 def write_quota(value: float) -> str:
     # Kafka reads most quotas as integers.
-    return str(int(value)) if value.is_integer() else repr(value)
+    return str(int(value)) if float(value).is_integer() else repr(value)
 
 
 # -- delegation tokens -----------------------------------------------------------------------------
