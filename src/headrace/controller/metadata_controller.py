@@ -161,7 +161,7 @@ class MetadataController:
     @property
     def configs(self) -> ConfigControl:
         """Configurations as of the current image, to change and to describe."""
-        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static, self._rng)
 
     def _topic_config_check(self) -> ConfigCheck:
         effective = self.configs.effective  # one view for all topics of a request
