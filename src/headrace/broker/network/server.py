@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
 AUTHENTICATION_TIMEOUT_S: Final = 30.0
+IP_LIMIT_GRACE_S: Final = 0.01
 
 
 class SecureTransport(Protocol):
@@ -176,8 +177,20 @@ class Server:
             connected.close()
             return
         if self.quotas.exceeds_ip_limit(host, self._limits):
+            # The client may have closed another connection just before.
+            self._loop.call_later(
+                IP_LIMIT_GRACE_S, self._admit, listener, connected, host, f"{host}:{port}"
+            )
+        else:
+            self._admit(listener, connected, host, f"{host}:{port}")
+
+    def _admit(self, listener: Listener, connected: socket.socket, host: str, peer: str) -> None:
+        if self._closing:
             connected.close()
-            self._log_refused(f"{host}:{port}", "max.connections.per.ip")
+            return
+        if self.quotas.exceeds_ip_limit(host, self._limits):
+            connected.close()
+            self._log_refused(peer, "max.connections.per.ip")
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
