@@ -24,6 +24,11 @@ from headrace.name_suggestion import nearest_name
 from headrace.security.principal import InvalidPrincipal, parse_super_users
 
 FLUSH_EACH_ACK: Final = "ack"
+AUTHORIZERS: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""The values of authorizer.class.name; both are the built-in authorizer."""
 NO_ID: Final = -1
 UNSET_ID: Final = str(NO_ID)
 
@@ -45,7 +50,7 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "alter.log.dirs.", "authorizer.",
+    "alter.log.dirs.",
     "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
@@ -219,6 +224,17 @@ class BrokerSettings:
                 )
         self._check_listeners()
         self._check_super_users()
+        self._check_authorizer()
+
+    def _check_authorizer(self) -> None:
+        name = "authorizer.class.name"
+        chosen = self.string(name) or ""
+        if chosen and chosen not in AUTHORIZERS:
+            reason = (
+                "a Java class cannot run here; "
+                f"{' and '.join(AUTHORIZERS)} both select the built-in authorizer"
+            )
+            raise InvalidSetting(name, chosen, reason)
 
     def _check_super_users(self) -> None:
         text = self.string("super.users") or ""
