@@ -177,3 +177,14 @@ def test_acls_are_described_and_altered_only_with_the_right_on_the_cluster(
         assert describe_acls(wire).error_code == failed
         assert [each.error_code for each in create_acls(wire, [ORDERS, GROUP])] == [failed] * 2
         assert [each.error_code for each in delete_acls(wire, [ANY_ACL])] == [failed]
+
+
+def test_acls_survive_a_restart(start: Callable[..., Broker]) -> None:
+    broker = start(SETTINGS)
+    acls = [ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC, GROUP]
+    with Wire(broker.bootstrap_servers) as wire:
+        create_acls(wire, acls)
+        delete_acls(wire, [exactly(GROUP)])
+    broker.restart()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert listed(describe_acls(wire)) == set(acls) - {GROUP}
