@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.access.access_rule import AccessRule, ClusterAccess
+from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.network.api_handlers import FORWARDED, HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.coordinator.common.request_context import RequestContext
@@ -225,6 +226,8 @@ class Dispatcher:
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
         handle = _with_access(self._broker, spec, entry.access, module, handle)
+        if self._broker.access.is_enforced:
+            handle = _with_api_name(spec.name, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
@@ -270,6 +273,16 @@ def _with_access(
         return reply
 
     return authorized
+
+
+def _with_api_name(name: str, handle: Handle) -> Handle:
+    """The handler of an API whose decisions appear in the audit log with the API's name."""
+
+    def named(context: Context, request: Struct) -> Reply:
+        CURRENT_API.set(name)
+        return handle(context, request)
+
+    return named
 
 
 def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:
