@@ -58,7 +58,7 @@ def admin(broker: Broker) -> Iterator[Wire]:
 def test_acls_are_created_listed_and_deleted_in_every_version(admin: Wire, version: int) -> None:
     acls = [ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC, GROUP]
     results = create_acls(admin, acls, version)
-    assert [(each.error_code, each.error_message) for each in results] == [(0, None)] * 5
+    assert [(each.error_code, each.error_message) for each in results] == [(0, "")] * 5
     assert listed(describe_acls(admin, version=version)) == set(acls)
     (deleted,) = delete_acls(admin, [exactly(DENY_ORDERS)], version)
     (match,) = deleted.matching_acls
