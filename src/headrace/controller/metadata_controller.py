@@ -46,6 +46,7 @@ from headrace.security.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
+    from headrace.controller.scram_changes import AlteredUser, ScramDeletion, ScramUpsertion
 
 
 class MetadataController:
@@ -144,6 +145,13 @@ class MetadataController:
         )
         return _without_records(result) if validate_only else result
 
+    def alter_scram_credentials(
+        self, deletions: "Sequence[ScramDeletion]", upsertions: "Sequence[ScramUpsertion]"
+    ) -> "ControllerResult[AlteredUser]":
+        from headrace.controller.scram_changes import alter_credentials  # rare, and not at a start
+
+        return alter_credentials(self.image, deletions, upsertions)
+
     def create_acls(self, acls: Sequence[Acl]) -> ControllerResult[ApiError]:
         in_znodes = bool(self._settings.static.get("zookeeper.connect"))
         return acl_changes.create_acls(self.image, acls, in_znodes=in_znodes)
@@ -164,7 +172,7 @@ class MetadataController:
     @property
     def configs(self) -> ConfigControl:
         """Configurations as of the current image, to change and to describe."""
-        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static, self._rng)
 
     def _topic_config_check(self) -> ConfigCheck:
         effective = self.configs.effective  # one view for all topics of a request
