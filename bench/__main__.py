@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from bench import artifacts, machine, report, results
+from bench import artifacts, authorizer, machine, report, results
 from bench.clusters import command as clusters
 from bench.load_generator import LoadError, LoadGenerator
 from bench.pairing import Around, run_pairs
@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, leave)
     raise_file_limit()
+    if given[:1] == ["authorizer"]:
+        return authorizer.main(given[1:])
     if given[:1] == ["cluster"]:
         return clusters.main(given[1:])
     if given[:1] == ["pipeline"]:
@@ -100,7 +102,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="script/bench",
         description=__doc__,
         epilog="Clusters of three brokers: script/bench cluster --help. Pipelines on Spark: "
-        "script/bench pipeline --help.",
+        "script/bench pipeline --help. Decisions of the authorizer: script/bench authorizer.",
     )
     parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
