@@ -6,12 +6,13 @@ secret) and the allowed values.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
 from headrace.cluster.configs.config_def import ConfigDef, ConfigValue, InvalidConfig
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.ignored_settings import ignored_listeners, ignored_plugin, ignored_setting
+from headrace.cluster.listener_settings import ListenerSettings
 from headrace.cluster.listeners import (
     BadListener,
     Listener,
@@ -23,7 +24,15 @@ from headrace.cluster.listeners import (
 from headrace.name_suggestion import nearest_name
 from headrace.security.principal import InvalidPrincipal, parse_super_users
 
+if TYPE_CHECKING:
+    from headrace.cluster.sasl_settings import SaslSettings
+
 FLUSH_EACH_ACK: Final = "ack"
+AUTHORIZERS: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""The values of authorizer.class.name; both are the built-in authorizer."""
 NO_ID: Final = -1
 UNSET_ID: Final = str(NO_ID)
 
@@ -45,17 +54,16 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "alter.log.dirs.", "authorizer.",
+    "alter.log.dirs.",
     "controller.quota.", "delegation.token.", "follower.",
-    "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
-    "inter.broker.", "leader.",
+    "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.", "sasl.", "security.",
-    "share.coordinator.", "ssl.", "telemetry.", "unclean.leader.election.interval.",
+    "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.",
+    "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
     "follower.replication.", "leader.replication.",
-    "inter.broker.listener.name", "leader.imbalance.",
+    "leader.imbalance.",
     "num.replica.alter.log.dirs.", "num.replica.fetchers", "offsets.commit.timeout.",
     "replica.alter.log.dirs.", "replica.fetch.", "replica.high.watermark.", "replica.lag.time.",
     "replica.selector.", "replica.socket.timeout.",
@@ -63,6 +71,10 @@ _ALREADY: Final = (
 )  # fmt: skip
 """Prefixes of settings of planned features, except those under `_ALREADY`. Their values are
 validated and have no effect."""
+
+_JAAS_WITHOUT_PREFIX: Final = (
+    "ignoring sasl.jaas.config: write it as listener.name.<listener>.<mechanism>.sasl.jaas.config"
+)
 
 
 class InvalidSetting(Exception):
@@ -108,6 +120,7 @@ class BrokerSettings:
         if unbound:
             warnings = [each for each in warnings if "controller.listener.names" not in each]
             warnings.append(ignored_listeners(unbound))
+        warnings += settings._check_sasl()
         return cls(settings.static, tuple(warnings))
 
     # -- typed values: the configured value, else the default
@@ -184,6 +197,26 @@ class BrokerSettings:
         addresses = self._addresses("advertised.listeners")
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
+    @property
+    def inter_broker_listener(self) -> Listener:
+        """The listener for requests between brokers."""
+        listeners = self.listeners
+        chosen = self._inter_broker_name()
+        return next((each for each in listeners if each.name == chosen), listeners[0])
+
+    def listener_settings(self, listener: str) -> ListenerSettings:
+        """The static settings as this listener sees them."""
+        return ListenerSettings(listener, (self.static,))
+
+    def sasl(self, listener: Listener) -> "SaslSettings":
+        """The SASL settings of a listener whose security protocol uses SASL."""
+        from headrace.cluster.sasl_settings import BadSasl, read_sasl_settings
+
+        try:
+            return read_sasl_settings(self.static, listener)
+        except BadSasl as error:
+            raise InvalidSetting(error.name, error.value, error.reason) from error
+
     def controller(self) -> ControllerSettings:
         """The settings that the controller uses."""
         return ControllerSettings(
@@ -204,6 +237,11 @@ class BrokerSettings:
         bound = self._addresses("listeners")
         return [name_of(each) for each in self.words("listeners") if each not in bound]
 
+    def _inter_broker_name(self) -> str | None:
+        """The configured name; as in Kafka, a security protocol alone names the listener, too."""
+        name = self.string("inter.broker.listener.name")
+        return name.upper() if name else self.static.get("security.inter.broker.protocol")
+
     def _protocols(self) -> dict[str, str]:
         return read_protocol_map(self.string("listener.security.protocol.map") or "")
 
@@ -218,7 +256,29 @@ class BrokerSettings:
                     low, str(self.raw(low)), f"must not be larger than {high} = {self.raw(high)}"
                 )
         self._check_listeners()
+        self._check_tls()
         self._check_super_users()
+        self._check_authorizer()
+
+    def _check_authorizer(self) -> None:
+        name = "authorizer.class.name"
+        chosen = self.string(name) or ""
+        if chosen and chosen not in AUTHORIZERS:
+            reason = (
+                "a Java class cannot run here; "
+                f"{' and '.join(AUTHORIZERS)} both select the built-in authorizer"
+            )
+            raise InvalidSetting(name, chosen, reason)
+
+    def _check_sasl(self) -> list[str]:
+        """Checks the settings of each SASL listener; returns the warnings about them."""
+        warnings: dict[str, None] = {}
+        for listener in self.listeners:
+            if listener.uses_sasl:
+                warnings |= dict.fromkeys(self.sasl(listener).warnings)
+        if "sasl.jaas.config" in self.static:
+            warnings[_JAAS_WITHOUT_PREFIX] = None
+        return list(warnings)
 
     def _check_super_users(self) -> None:
         text = self.string("super.users") or ""
@@ -242,12 +302,28 @@ class BrokerSettings:
             name = "advertised.listeners"
             check_advertised(self.advertised_listeners, bound)
             name = "inter.broker.listener.name"
-            chosen = self.string(name)
+            by_protocol = "security.inter.broker.protocol"
+            if not self.string(name):
+                name = by_protocol
+            elif by_protocol in self.static:
+                raise BadListener(f"set either this or {by_protocol}")
+            chosen = self._inter_broker_name()
             if chosen and chosen not in {listener.name for listener in bound}:
                 names = ", ".join(listener.name for listener in bound)
                 raise BadListener(f"no listener has this name; there are {names}")
         except BadListener as error:
             raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
+
+    def _check_tls(self) -> None:
+        for listener in self.listeners:
+            if not listener.uses_tls:
+                continue
+            from headrace.cluster.tls_settings import read_tls_settings  # plaintext brokers do not
+
+            try:
+                read_tls_settings(listener, self.listener_settings(listener.name))
+            except InvalidConfig as error:
+                raise InvalidSetting(error.name, str(error.value or ""), error.reason) from error
 
 
 def _is_planned(definition: ConfigDef) -> bool:

@@ -144,8 +144,17 @@ class Owner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop, listener: str) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        loop: asyncio.AbstractEventLoop,
+        listener: str,
+        security_protocol: str = "PLAINTEXT",
+    ) -> None:
         self.listener = listener
+        self._security_protocol = security_protocol
+        self.peer_certificate: bytes | None = None
+        """The certificate with which the client has proved its identity, in DER."""
         self.peer = "unknown"
         self.session = UNKNOWN_CLIENT
         """Whom the connection's requests act for; set when it is open, and by each login."""
@@ -167,6 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0  # unread response bytes, as counted by the owner
         self._reading = True
         self._on_close: dict[object, Callable[[], None]] = {}
+        self._allows_fast_path = True
 
     @property
     def in_flight(self) -> int:
@@ -184,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.peer = f"{peer[0]}:{peer[1]}"
             host = str(peer[0]).removeprefix(_MAPPED_IPV4)
-            self.session = Session(ANONYMOUS, host, self.listener)
+            self.session = Session(ANONYMOUS, host, self.listener, self._security_protocol)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         if not self._owner.opened(self):
             self._transport.abort()
@@ -260,8 +270,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def register_fast_path(self, fast_path: FastPath | None) -> None:
         """Offers the next frames to `fast_path`, which replaces the one before it."""
-        if self._owner.allows_fast_paths:
+        if self._owner.allows_fast_paths and self._allows_fast_path:
             self.fast_path = fast_path
+
+    def allow_fast_path(self, *, allowed: bool) -> None:
+        """Enables or disables fast paths here; without one, every request passes through
+        `dispatch`, which sees that the session of the client has ended."""
+        self._allows_fast_path = allowed
+        if not allowed:
+            self.fast_path = None
+
+    def limit_frames(self, max_frame_bytes: int | None) -> None:
+        """Refuses larger frames from now on, before memory is allocated for them; None for the
+        limit of all authenticated clients."""
+        limit = self._owner.max_frame_bytes if max_frame_bytes is None else max_frame_bytes
+        self._buffer.max_frame_bytes = limit
 
     def drain(self) -> None:
         """Starts no further requests; closes when every accepted one has been answered."""
@@ -463,7 +486,8 @@ class Connection(asyncio.BufferedProtocol):
             self._change_state(ConnectionEvent.LINGER)
             self._set_reading(on=True)
             with contextlib.suppress(OSError):  # the client has reset the connection
-                transport.write_eof()
+                if transport.can_write_eof():
+                    transport.write_eof()
             self._loop.call_later(LINGER_S, transport.abort)
 
 

@@ -22,6 +22,9 @@ flush string os in=os|ack
     When acknowledged records reach the disk: `os` leaves it to the operating system, `ack`
     calls fsync before each acknowledgement (flush.messages is then 1 unless
     log.flush.interval.messages or the topic sets it).
+headrace.authentication.timeout.ms int 30000 min=100
+    Maximum time from the acceptance of a connection until its client has authenticated, TLS
+    handshake included; later, the connection is closed. Applies to SSL and SASL listeners.
 headrace.fast.failure.detection boolean true
     Replaces a broker at once when its connections end and new ones are refused. If off, only
     the end of its ZooKeeper session counts.
@@ -32,6 +35,9 @@ headrace.max.inflight.requests.per.connection int 128 min=1
     Maximum number of requests of one connection in progress; above it, the socket is not read.
 headrace.max.open.files int 1024 min=64
     Maximum number of segment and index files kept open; the least recently used are closed.
+headrace.oauthbearer.allowed.urls list ""
+    URLs that sasl.oauthbearer.jwks.endpoint.url may have although they are not https: files
+    (file:///...), and http on this machine for tests.
 headrace.replica.catch.up.rate long 62914560 min=1048576
     Bytes per second that a leader sends to a lagging follower, in addition to newly appended
     records; each batch counts as 8 KiB more than its size. In-sync replicas are never
