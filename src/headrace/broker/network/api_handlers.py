@@ -152,6 +152,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler("alter_partition_reassignments", cluster(ALTER)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler("list_partition_reassignments", cluster(DESCRIBE)),
     ApiKey.UNREGISTER_BROKER: Handler("unregister_broker", cluster(ALTER)),
+    ApiKey.ENVELOPE: Handler("envelope", cluster(CLUSTER_ACTION)),
     ApiKey.ALTER_PARTITION: Handler("alter_partition", cluster(CLUSTER_ACTION)),
     ApiKey.ALLOCATE_PRODUCER_IDS: Handler("allocate_producer_ids", cluster(CLUSTER_ACTION)),
     ApiKey.CLUSTER_METADATA: Handler("cluster_metadata", cluster(CLUSTER_ACTION)),
