@@ -1,7 +1,8 @@
 """The quotas for new connections of an IP address: `connection_creation_rate` (KIP-612). Pure."""
 
 from headrace.security.quota_limits import AddressLimits
-from headrace.security.quota_manager import Monotonic, Quotas, QuotaWindows
+from headrace.security.quota_manager import Monotonic, Quotas
+from headrace.security.quota_windows import QuotaWindows
 from headrace.security.rate_meter import RateMeter
 from headrace.security.sensor_table import MAX_SENSORS, SensorTable
 
@@ -16,7 +17,7 @@ class ConnectionRateQuota:
         self._monotonic = monotonic
         self._limits = AddressLimits({})
         self._meters = SensorTable(
-            lambda: RateMeter(windows.count, windows.size_s), RateMeter.is_idle, max_sensors
+            lambda: RateMeter(windows.number, windows.size_s), RateMeter.is_idle, max_sensors
         )
 
     @property

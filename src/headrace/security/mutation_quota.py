@@ -4,7 +4,8 @@ from typing import Final
 
 from headrace.security.client_quota import CONTROLLER_MUTATION_RATE
 from headrace.security.quota_limits import QuotaLimits
-from headrace.security.quota_manager import MAX_THROTTLE_MS, Monotonic, Quotas, QuotaWindows
+from headrace.security.quota_manager import MAX_THROTTLE_MS, Monotonic, Quotas
+from headrace.security.quota_windows import QuotaWindows
 from headrace.security.sensor_table import MAX_SENSORS, SensorTable
 from headrace.security.token_bucket import TokenBucket
 

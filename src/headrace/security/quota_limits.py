@@ -48,6 +48,10 @@ _PRECEDENCE: Final = (
 SMALLEST_BOUND: Final = 0.001
 """For a limit of zero or less: the controller refuses those, but ZooKeeper may hold them."""
 
+LONGEST_SCOPE_NAME: Final = 256
+"""Longer client ids that begin alike share one measurement: clients choose them, and each
+measurement keeps its name."""
+
 Scope = tuple[str | None, str | None]
 """The user and the client id that share one measurement; None stands for all of them."""
 
@@ -77,7 +81,7 @@ class _Level:
             return None
         scope = (
             None if self.user is _Part.ABSENT else user,
-            None if self.client is _Part.ABSENT else client_id,
+            None if self.client is _Part.ABSENT else client_id[:LONGEST_SCOPE_NAME],
         )
         return Limit(bound, scope)
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from headrace.security.client_quota import QuotaEntity
 from headrace.security.quota_limits import Limit, QuotaLimits
+from headrace.security.quota_windows import QuotaWindows
 from headrace.security.rate_meter import RateMeter
 from headrace.security.sensor_table import MAX_SENSORS, SensorTable
 
@@ -19,17 +20,6 @@ Monotonic = Callable[[], float]
 
 MAX_THROTTLE_MS: Final = 2**31 - 1
 """The largest throttle time that a response can carry."""
-
-
-class QuotaWindows(NamedTuple):
-    """The time that a quota is measured over: `quota.window.num`, `quota.window.size.seconds`."""
-
-    count: int = 11
-    size_s: float = 1.0
-
-    @property
-    def total_s(self) -> float:
-        return self.count * self.size_s
 
 
 class Metered(NamedTuple):
@@ -60,7 +50,7 @@ class QuotaManager:
         self._max_throttle_ms = max_throttle_ms
         self._limits = QuotaLimits({}, key)
         self._meters = SensorTable(
-            lambda: RateMeter(windows.count, windows.size_s), RateMeter.is_idle, max_sensors
+            lambda: RateMeter(windows.number, windows.size_s), RateMeter.is_idle, max_sensors
         )
 
     @property
@@ -106,7 +96,7 @@ class QuotaManager:
         limit = self._limits.find(user, client_id)
         if limit is None:
             return None
-        return limit.bound * max(1, self._windows.count - 1) * self._windows.size_s
+        return limit.bound * max(1, self._windows.number - 1) * self._windows.size_s
 
     def _throttle_ms(self, meter: RateMeter, limit: Limit, now_s: float) -> int:
         excess = meter.rate(now_s) / limit.bound - 1

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.connection_limits import ConnectionCounts, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
 from headrace.cluster.image import Endpoint
@@ -23,6 +24,7 @@ from headrace.cluster.listeners import ANY_ADDRESS, Listener
 log = logging.getLogger(__name__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
+MUTED_AFTER_CLOSE_S = 1.0  # the end of the mute must not come before the close
 
 
 class Server:
@@ -34,8 +36,10 @@ class Server:
         clock: Clock,
         dispatcher: Dispatcher,
         limits: ServerLimits,
+        quotas: ClientQuotas,
     ) -> None:
         self.apply_limits(limits)
+        self._quotas = quotas
         self.monotonic = clock.monotonic
         self._loop = loop
         self.dispatch = dispatcher.dispatch
@@ -45,6 +49,7 @@ class Server:
         self._refused = 0
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
+        self._against_fast_paths: set[str] = set()
         self._all_closed: asyncio.Event | None = None
         self._closing = False
 
@@ -55,9 +60,16 @@ class Server:
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
 
-    def allow_fast_paths(self, *, allowed: bool) -> None:
-        """Enables or disables fast paths; without them every request passes through `dispatch`."""
-        self.allows_fast_paths = allowed
+    def allow_fast_paths(self, *, allowed: bool, reason: str = "") -> None:
+        """Enables or disables fast paths; without them every request passes through `dispatch`.
+
+        Several callers, each with its own reason, may disable them at the same time.
+        """
+        if allowed:
+            self._against_fast_paths.discard(reason)
+        else:
+            self._against_fast_paths.add(reason)
+        self.allows_fast_paths = not self._against_fast_paths
         if not allowed:
             for connection in self._connections:
                 connection.fast_path = None
@@ -105,7 +117,18 @@ class Server:
             return False
         self._connections[connection] = None
         self._counts.add(ip)
+        if self._quotas.limits_connections:
+            self._throttle_connection(connection)
         return True
+
+    def _throttle_connection(self, connection: Connection) -> None:
+        """Closes a connection of an address that opens too many, but not at once: its client would
+        connect again immediately (KIP-612). No request of it is read."""
+        delay_s = self._quotas.connection_throttle_s(connection.session.host)
+        if delay_s:
+            connection.mute(delay_s + MUTED_AFTER_CLOSE_S)
+            reason = "the address exceeds its connection_creation_rate"
+            self._loop.call_later(delay_s, connection.close, reason)
 
     def closed(self, connection: Connection) -> None:
         if connection in self._connections:
