@@ -1,7 +1,7 @@
 """The client quotas of one broker, as the current metadata image has them.
 
-Guarantees: while no quota is configured, `is_active` and `limits_connections` are False, nothing is
-measured, and the modules that measure are not imported. Each broker measures and limits the clients
+Guarantees: while no quota is configured, `is_active` is False, nothing is measured, and
+the modules that measure are not imported. Each broker measures and limits the clients
 that are connected to it, except that changes of topics are limited by the controller.
 """
 
@@ -80,8 +80,6 @@ class ClientQuotas:
     ) -> None:
         self.is_active = False
         """Whether any user or client id has a quota: callers may skip everything else."""
-        self.limits_connections = False
-        """Whether any address has a quota."""
         self.limits_request_time = False
         """Whether any user or client id has a `request_percentage`."""
         self._windows = windows
@@ -102,7 +100,6 @@ class ClientQuotas:
         managers = self._managers
         managers.update(quotas)
         self.is_active = any(type_ != IP for entity in quotas for type_, _ in entity.parts)
-        self.limits_connections = managers.connections.is_limited
         self.limits_request_time = managers.request.is_limited
         return True
 

@@ -22,10 +22,9 @@ class BrokerExemption:
     def __init__(
         self,
         access: AccessControl,
-        inter_broker_listener: str | None,
+        inter_broker_listener: str,
         is_member: Callable[[], bool],
     ) -> None:
-        """`inter_broker_listener` is None if there is only one listener."""
         self._access = access
         self._inter_broker_listener = inter_broker_listener
         self._is_member = is_member
@@ -34,7 +33,7 @@ class BrokerExemption:
         """Whether the sender is a broker."""
         if session.is_internal:
             return True
-        if self._inter_broker_listener not in (None, session.listener):
+        if session.listener != self._inter_broker_listener:
             return False
         if not self._access.is_enforced:
             return self._is_member() and client_id.startswith(BROKER_CLIENT_ID_PREFIX)

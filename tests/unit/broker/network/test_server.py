@@ -7,7 +7,6 @@ from headrace.broker.network.connection import Connection
 from headrace.broker.network.connection_limits import ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.server import Server
-from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.clock import SystemClock
 
 LIMITS = ServerLimits(
@@ -24,8 +23,6 @@ LIMITS = ServerLimits(
 class Silent:
     """Nothing is asked here."""
 
-    limits_connections = False
-
     def dispatch(self) -> None:
         raise AssertionError
 
@@ -35,9 +32,7 @@ def test_a_connection_after_the_stop_is_refused() -> None:
 
     async def outcomes() -> list[bool]:
         loop = asyncio.get_running_loop()
-        silent = Silent()
-        dispatcher, quotas = cast("Dispatcher", silent), cast("ClientQuotas", silent)
-        server = Server(loop, SystemClock(), dispatcher, LIMITS, quotas)
+        server = Server(loop, SystemClock(), cast("Dispatcher", Silent()), LIMITS)
         early, late = (Connection(server, loop, "PLAINTEXT") for _ in range(2))
         before = server.opened(early)
         server.close_listeners()
