@@ -55,6 +55,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
@@ -117,12 +118,15 @@ class Broker:
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
         self.tls: TlsListeners | None = None  # if a listener uses TLS
+        self.authentication: Authentication | None = None  # with a SASL listener
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
+            self.clock,
             is_enforced=bool(settings.string("authorizer.class.name")),
             super_users=parse_super_users(settings.string("super.users") or ""),
             allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),
+            inter_broker_listener=settings.inter_broker_listener.name,
         )
         self.quotas = ClientQuotas(
             _quota_windows(settings, "quota"),
@@ -260,13 +264,18 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
+        dispatcher = Dispatcher(self)
         self.server = Server(
             self.loop,
             self.clock,
-            Dispatcher(self),
+            dispatcher,
             self.limits.server,
             accepts_sockets=self.environment.accepts_sockets,
         )
+        if any(listener.uses_sasl for listener in self.settings.listeners):
+            from headrace.broker.authentication.authentication import Authentication
+
+            self.authentication = Authentication(self, dispatcher.dispatch)
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
@@ -291,6 +300,10 @@ class Broker:
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
         self.metadata = role.metadata
+        self._fast_path_acls = self.metadata.image.acls
+        if self.member is not None:
+            # Before the image is applied, which may take long.
+            self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
         await self._open_tls()
         backlog = self.settings.integer("socket.listen.backlog.size")
@@ -331,6 +344,8 @@ class Broker:
 
             self.tls = self.server.tls = TlsListeners(self)
             await self.tls.open(self._effective_config(self.metadata.image))
+        if self.authentication is not None:
+            await self.authentication.open()
 
     def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
@@ -391,11 +406,21 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the image after these records to this broker."""
+        self._drop_fast_paths_after_acl_change()
+        if self.authentication is not None:
+            self.authentication.metadata_changed(records)
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
         self._apply_quotas(image)
         if changed and self._coordinators is not None:
             self._coordinators.topics_changed(changed)
+
+    def _drop_fast_paths_after_acl_change(self) -> None:
+        """A fast path serves requests like one that was allowed."""
+        acls = self.metadata.image.acls
+        if acls is not self._fast_path_acls:
+            self._fast_path_acls = acls
+            self.server.drop_fast_paths()
 
     @property
     def effective(self) -> EffectiveConfig:
@@ -495,6 +520,8 @@ class Broker:
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""
+        if self.authentication is not None:
+            self.authentication.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

@@ -14,11 +14,17 @@ from headrace.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_STRICT_QUOTA: Final = 3
+
+
+def authorize(broker: Broker, check: RequestCheck, request: CreatePartitionsRequest) -> Verdict:
+    return check.filter_topics(AclOperation.ALTER)
 
 
 async def handle(
