@@ -96,6 +96,9 @@ class Server:
         self.authentications: dict[str, Authentication] = {}
         """By listener; the clients of other listeners are anonymous."""
         self.quotas = ConnectionQuotas()
+        self.address_delay_s: Callable[[str], float] = _accept_at_once
+        """How long a new connection of an address waits until it is closed; 0 accepts it."""
+        self._throttled: dict[socket.socket, _Accepted] = {}
         self._loop_servers: list[asyncio.Server] = []
         self._backlogs: list[int] = []
         self._connections: dict[Connection, _Accepted] = {}
@@ -105,6 +108,7 @@ class Server:
         self._failed_handshakes = 0
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
+        self._against_fast_paths: set[str] = set()
         self._all_closed: asyncio.Event | None = None
         self._closing = False
 
@@ -116,9 +120,16 @@ class Server:
         self._limits = limits
         self._retry_accepting()
 
-    def allow_fast_paths(self, *, allowed: bool) -> None:
-        """Enables or disables fast paths; without them every request passes through `dispatch`."""
-        self.allows_fast_paths = allowed
+    def allow_fast_paths(self, *, allowed: bool, reason: str = "") -> None:
+        """Enables or disables fast paths; without them every request passes through `dispatch`.
+
+        Several callers, each with its own reason, may disable them at the same time.
+        """
+        if allowed:
+            self._against_fast_paths.discard(reason)
+        else:
+            self._against_fast_paths.add(reason)
+        self.allows_fast_paths = not self._against_fast_paths
         if not allowed:
             self.drop_fast_paths()
 
@@ -198,6 +209,12 @@ class Server:
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
+        delay_s = self.address_delay_s(host)
+        if delay_s:
+            # Not at once: the client would connect again immediately (KIP-612).
+            self._throttled[connected] = accepted
+            self._loop.call_later(delay_s, self._close_throttled, connected)
+            return
         if listener.security_protocol != "PLAINTEXT":
             accepted.deadline = self._loop.call_later(
                 self.authentication_timeout_s, self._end_unauthenticated, accepted
@@ -246,6 +263,13 @@ class Server:
         accepted.connection = connection
         self._connections[connection] = accepted
         return connection
+
+    def _close_throttled(self, connected: socket.socket) -> None:
+        """Ends a connection of an address that opens too many. Nothing was read from it."""
+        accepted = self._throttled.pop(connected, None)
+        if accepted is not None:
+            connected.close()
+            self._release(accepted)
 
     def _end_unauthenticated(self, accepted: _Accepted) -> None:
         reason = "not authenticated within headrace.authentication.timeout.ms"
@@ -319,6 +343,8 @@ class Server:
         if self.quotas.exceeds_ip_limit(ip, self._limits):
             self._log_refused(connection.peer, "max.connections.per.ip")
             return False
+        if self.address_delay_s(ip):
+            return False
         accepted = _Accepted(Listener(listener, "", 0, "PLAINTEXT"), ip)
         accepted.connection = connection
         self._connections[connection] = accepted
@@ -359,6 +385,8 @@ class Server:
         for accepted in tuple(self._unauthenticated):
             if accepted.handshake is not None:
                 accepted.handshake.abort("the broker stops")
+        for connected in tuple(self._throttled):
+            self._close_throttled(connected)
 
     async def drain(self, timeout_s: float) -> None:
         """Answers accepted requests; closes connections that are not done in time."""
@@ -373,6 +401,11 @@ class Server:
     def abort(self) -> None:
         for connection in tuple(self._connections):
             connection.close("the broker stops")
+
+
+def _accept_at_once(_address: str) -> float:
+    """For a broker without `connection_creation_rate` quotas."""
+    return 0.0
 
 
 def advertised_endpoints(
