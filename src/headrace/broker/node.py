@@ -52,6 +52,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.access.delegation_tokens import DelegationTokens
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
@@ -112,6 +113,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self.tokens = self._delegation_tokens()
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
@@ -184,6 +186,14 @@ class Broker:
         if self.member is not None:
             return self.member.broker_epoch
         return self.metadata.image.brokers[self.node_id].epoch
+
+    def _delegation_tokens(self) -> "DelegationTokens | None":
+        """None without `delegation.token.secret.key`: delegation tokens are off."""
+        if not self.settings.string("delegation.token.secret.key"):
+            return None
+        from headrace.broker.access.delegation_tokens import DelegationTokens
+
+        return DelegationTokens(self.settings, lambda: self.metadata.image, self.clock)
 
     # --- coordinators ---------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "alter.log.dirs.", "authorizer.",
-    "controller.quota.", "delegation.token.", "follower.",
+    "controller.quota.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
