@@ -36,6 +36,7 @@ FROM_ENVIRONMENT: Final = (
     "sasl.mechanism",
     "sasl.username",
     "sasl.password",
+    "sasl.tokenauth",
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.key.location",
