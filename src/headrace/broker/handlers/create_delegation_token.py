@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.controller.token_changes import NewToken, create_token
+from headrace.controller.token_changes import CreatedToken, NewToken, create_token
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
+FIRST_VERSION_WITH_REQUESTER = 3
 
 
 async def handle(
@@ -33,16 +34,17 @@ async def handle(
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
     renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
-    code = _check(broker, context, owner, renewers)
-    if code != ErrorCode.NONE:
-        response = _response(owner, requester, code)
+    response = _response(context, owner)
+    response.error_code = _check(broker, context, owner, renewers)
+    if response.error_code != ErrorCode.NONE:
         response.issue_timestamp_ms = NO_TIMESTAMP
         response.expiry_timestamp_ms = NO_TIMESTAMP
         response.max_timestamp_ms = NO_TIMESTAMP
         return response
     tokens = broker.tokens
     if tokens is None:
-        return _response(owner, requester, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return response
     new = NewToken(owner, requester, renewers, request.max_lifetime_ms)
     now_ms = broker.clock.wall_ms()
     (created,) = await broker.metadata.decide(
@@ -50,24 +52,25 @@ async def handle(
             controller.image, new, tokens.lifetimes, now_ms, broker.random
         )
     )
-    response = _response(owner, requester, created.error.code)
-    token = created.token
-    if token is None:
-        log.info(
-            "refused to create a delegation token",
-            extra={"requester": str(requester), "reason": created.error.message},
-        )
-    else:
-        log.info(
-            "created a delegation token",
-            extra={"id": token.token_id, "owner": str(owner), "requester": str(requester)},
-        )
-        response.issue_timestamp_ms = token.issue_ms
-        response.expiry_timestamp_ms = token.expiry_ms
-        response.max_timestamp_ms = token.max_ms
-        response.token_id = token.token_id
-        response.hmac = tokens.hmac_of(token)
+    _log_result(requester, created)
+    response.error_code = created.error.code
+    if created.token is not None:
+        response.issue_timestamp_ms = created.token.issue_ms
+        response.expiry_timestamp_ms = created.token.expiry_ms
+        response.max_timestamp_ms = created.token.max_ms
+        response.token_id = created.token.token_id
+        response.hmac = tokens.hmac_of(created.token)
     return response
+
+
+def _log_result(requester: Principal, created: CreatedToken) -> None:
+    fields = {"requester": str(requester)}
+    if created.token is None:
+        fields["reason"] = created.error.message or created.error.code.name
+        log.info("refused to create a delegation token", extra=fields)
+    else:
+        fields |= {"id": created.token.token_id, "owner": str(created.token.owner)}
+        log.info("created a delegation token", extra=fields)
 
 
 def _check(
@@ -86,13 +89,10 @@ def _check(
     return ErrorCode.NONE
 
 
-def _response(
-    owner: Principal, requester: Principal, code: ErrorCode
-) -> CreateDelegationTokenResponse:
-    return CreateDelegationTokenResponse(
-        error_code=code,
-        principal_type=owner.type,
-        principal_name=owner.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-    )
+def _response(context: Context, owner: Principal) -> CreateDelegationTokenResponse:
+    response = CreateDelegationTokenResponse(principal_type=owner.type, principal_name=owner.name)
+    if context.version >= FIRST_VERSION_WITH_REQUESTER:
+        requester = context.session.principal
+        response.token_requester_principal_type = requester.type
+        response.token_requester_principal_name = requester.name
+    return response

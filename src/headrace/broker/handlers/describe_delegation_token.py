@@ -25,6 +25,7 @@ from headrace.security.session import Session
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+FIRST_VERSION_WITH_REQUESTER: Final = 3
 TOKENS_PER_SLICE: Final = 100
 """Tokens between two pauses: other clients wait less than 1 ms."""
 
@@ -48,7 +49,7 @@ async def handle(
         if number % TOKENS_PER_SLICE == 0:
             await asyncio.sleep(0)
         if token.is_asked_for(owners) and _is_shown(broker, session, token):
-            response.tokens.append(_described(token, tokens.hmac_of(token)))
+            response.tokens.append(_described(context.version, token, tokens.hmac_of(token)))
     return response
 
 
@@ -61,12 +62,10 @@ def _is_shown(broker: Broker, session: Session, token: DelegationToken) -> bool:
     )
 
 
-def _described(token: DelegationToken, hmac: bytes) -> DescribedDelegationToken:
-    return DescribedDelegationToken(
+def _described(version: int, token: DelegationToken, hmac: bytes) -> DescribedDelegationToken:
+    described = DescribedDelegationToken(
         principal_type=token.owner.type,
         principal_name=token.owner.name,
-        token_requester_principal_type=token.requester.type,
-        token_requester_principal_name=token.requester.name,
         issue_timestamp=token.issue_ms,
         expiry_timestamp=token.expiry_ms,
         max_timestamp=token.max_ms,
@@ -77,3 +76,7 @@ def _described(token: DelegationToken, hmac: bytes) -> DescribedDelegationToken:
             for each in token.renewers
         ],
     )
+    if version >= FIRST_VERSION_WITH_REQUESTER:
+        described.token_requester_principal_type = token.requester.type
+        described.token_requester_principal_name = token.requester.name
+    return described
