@@ -36,7 +36,6 @@ FROM_ENVIRONMENT: Final = (
     "sasl.mechanism",
     "sasl.username",
     "sasl.password",
-    "sasl.tokenauth",
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.key.location",

@@ -17,7 +17,7 @@ from headrace.client.errors import ConnectionFailed, ConnectionLost
 from headrace.client.metadata import TopicInfo, metadata_request
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.retry import Deadline
-from headrace.client.security import OFF, TOKENAUTH, security_of
+from headrace.client.security import security_of
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 from headrace.protocol.messages.metadata import MetadataResponse
@@ -90,19 +90,13 @@ class Session:
 
     def rdkafka(self, **options: object) -> dict[str, object]:
         """Settings for confluent-kafka. The user's settings override `options` (_ for dots)."""
-        settings = dict(self.settings)
-        if settings.pop(TOKENAUTH, "false").lower() not in OFF:
-            raise usage(
-                f"{TOKENAUTH} is set, but this command uses librdkafka, which cannot log in with "
-                "a delegation token; use the credentials of a user"
-            )
         quiet = logging.getLogger("headrace.rdkafka")
         quiet.propagate = False
         if not quiet.handlers:
             quiet.addHandler(logging.NullHandler())
         ours = {name.replace("_", "."): value for name, value in options.items()}
         # Without a logger, librdkafka writes to stderr. The command reports the errors.
-        return {"client.id": CLIENT_ID, **ours, **settings, "logger": quiet}
+        return {"client.id": CLIENT_ID, **ours, **self.settings, "logger": quiet}
 
 
 async def find_topics(

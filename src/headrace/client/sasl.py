@@ -20,7 +20,6 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 MIN_ITERATIONS: Final = 4096  # RFC 7677; Kafka refuses fewer as well
 MAX_ITERATIONS: Final = 1_000_000  # a hostile server must not keep this client busy for minutes
 _HEADER: Final = "n,,"  # no channel binding, no other identity
-_TOKENAUTH: Final = ",tokenauth=true"  # Kafka's extension for delegation tokens
 
 
 class SaslRefused(Exception):
@@ -41,7 +40,7 @@ def _plain(credentials: Credentials) -> Exchange:
 
 def _scram(credentials: Credentials, nonce: str, algorithm: str) -> Exchange:
     name = _normalized(credentials.username).replace("=", "=3D").replace(",", "=2C")
-    first = f"n={name},r={nonce}{_TOKENAUTH if credentials.is_token else ''}"
+    first = f"n={name},r={nonce}"
     challenge = (yield (_HEADER + first).encode()).decode("utf-8", "replace")
     server_nonce, salt, iterations = _read_challenge(challenge, nonce)
     final = f"c={base64.b64encode(_HEADER.encode()).decode()},r={server_nonce}"

@@ -10,8 +10,6 @@ from enum import StrEnum
 from typing import Final
 
 OFF: Final = frozenset({"false", "0", "no", "off", "none", ""})
-TOKENAUTH: Final = "sasl.tokenauth"
-"""Headrace's name for the option `tokenauth` of Java's ScramLoginModule; librdkafka has none."""
 
 
 class InvalidSecurity(ValueError):
@@ -40,15 +38,11 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The mechanism, user name and password for SASL.
-
-    With `is_token`, the user name is the id of a delegation token, and the password its HMAC.
-    """
+    """The mechanism, user name and password for SASL."""
 
     mechanism: Mechanism
     username: str
     password: str = field(repr=False)
-    is_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,4 @@ def _credentials(settings: Mapping[str, str]) -> Credentials:
     missing = [name for name in ("sasl.username", "sasl.password") if not settings.get(name)]
     if missing:
         raise InvalidSecurity(f"{mechanism.value} needs {' and '.join(missing)}")
-    is_token = settings.get(TOKENAUTH, "false").lower() not in OFF
-    if is_token and mechanism is Mechanism.PLAIN:
-        raise InvalidSecurity(f"{TOKENAUTH} needs sasl.mechanism SCRAM-SHA-256 or SCRAM-SHA-512")
-    return Credentials(mechanism, settings["sasl.username"], settings["sasl.password"], is_token)
+    return Credentials(mechanism, settings["sasl.username"], settings["sasl.password"])

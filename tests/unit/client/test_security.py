@@ -88,25 +88,6 @@ def test_names_with_commas_and_equals_signs_are_escaped() -> None:
     assert next(exchange) == b"n,,n=a=3Db=2Cc,r=n"
 
 
-def test_a_login_with_a_delegation_token_says_so_in_its_first_message() -> None:
-    exchange = start(Credentials(Mechanism.SCRAM_SHA_256, "id", "hmac", is_token=True), "n")
-    assert next(exchange) == b"n,,n=id,r=n,tokenauth=true"
-
-
-def test_a_delegation_token_needs_scram() -> None:
-    settings = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": "id",
-        "sasl.password": "hmac",
-        "sasl.tokenauth": "true",
-    }
-    credentials = Credentials(Mechanism.SCRAM_SHA_256, "id", "hmac", is_token=True)
-    assert security_of(settings).sasl == credentials
-    with pytest.raises(InvalidSecurity, match="SCRAM"):
-        security_of({**settings, "sasl.mechanism": "PLAIN"})
-
-
 def test_secrets_are_not_in_the_repr() -> None:
     security = Security(tls=Tls(key_password="hush"), sasl=PLAIN)
     assert "secret" not in repr(security)
