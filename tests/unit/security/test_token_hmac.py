@@ -1,14 +1,12 @@
 """HMACs of delegation tokens are Kafka's, and find their token."""
 
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.principal import user
 from headrace.security.token_hmac import TokenHmacIndex, token_hmac
 
 SECRET_KEY = b"a secret key"
 
 
-def tokens(*ids: str) -> dict[str, DelegationToken]:
-    return {each: DelegationToken(each, user("a"), user("a"), (), 0, 1, 2) for each in ids}
+def ids(*token_ids: str) -> dict[str, None]:
+    return dict.fromkeys(token_ids)
 
 
 def test_the_hmac_is_hmac_sha_512_of_the_id() -> None:
@@ -21,30 +19,36 @@ def test_the_hmac_is_hmac_sha_512_of_the_id() -> None:
 
 def test_the_index_follows_the_tokens() -> None:
     index = TokenHmacIndex(SECRET_KEY)
-    first, second = tokens("one"), tokens("one", "two")
+    first, second = ids("one"), ids("one", "two")
     hmac = token_hmac(SECRET_KEY, "two")
-    assert index.find(first, hmac) is None
-    assert index.find(second, hmac) == second["two"]
-    assert index.find(first, hmac) is None
-    assert index.find(second, hmac) == second["two"]
+    for tokens, found in ((first, None), (second, "two"), (first, None), (second, "two")):
+        assert index.follow(tokens, 9)
+        assert index.find(hmac) == found
 
 
-def test_the_index_returns_the_renewed_token() -> None:
+def test_a_token_in_place_of_another_is_found() -> None:
     index = TokenHmacIndex(SECRET_KEY)
-    before = tokens("one")
-    hmac = token_hmac(SECRET_KEY, "one")
-    assert index.find(before, hmac) == before["one"]
-    renewed = {"one": DelegationToken("one", user("a"), user("a"), (), 0, 9, 9)}
-    assert index.find(renewed, hmac) == renewed["one"]
+    assert index.follow(ids("one"), 9)
+    assert index.follow(ids("two"), 9)
+    assert index.find(token_hmac(SECRET_KEY, "one")) is None
+    assert index.find(token_hmac(SECRET_KEY, "two")) == "two"
+
+
+def test_many_tokens_are_indexed_in_slices() -> None:
+    index = TokenHmacIndex(SECRET_KEY)
+    tokens = ids("a", "b", "c", "d", "e")
+    assert [index.follow(tokens, 2) for _ in range(4)] == [False, False, True, True]
+    assert all(index.find(token_hmac(SECRET_KEY, each)) == each for each in tokens)
 
 
 def test_another_secret_key_finds_nothing() -> None:
     index = TokenHmacIndex(SECRET_KEY)
-    assert index.find(tokens("one"), token_hmac(b"another key", "one")) is None
-    assert index.find(tokens("one"), b"") is None
+    assert index.follow(ids("one"), 9)
+    assert index.find(token_hmac(b"another key", "one")) is None
+    assert index.find(b"") is None
 
 
 def test_the_secret_key_is_not_in_the_repr() -> None:
     index = TokenHmacIndex(SECRET_KEY)
-    index.find(tokens("one"), b"")
+    index.follow(ids("one"), 9)
     assert repr(index) == "TokenHmacIndex(1 tokens)"

@@ -5,7 +5,9 @@ of the cluster: otherwise a token works only on the brokers with the key of the 
 created it.
 """
 
+import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
@@ -15,6 +17,9 @@ from headrace.security.delegation_token import DelegationToken
 from headrace.security.scram_credential import ScramMechanism
 from headrace.security.token_credentials import TokenCredentials, TokenLogin
 from headrace.security.token_hmac import TokenHmacIndex, token_hmac
+
+HMACS_PER_SLICE: Final = 200
+"""HMACs derived between two pauses: other clients wait about 1 ms."""
 
 
 class DelegationTokens:
@@ -37,10 +42,11 @@ class DelegationTokens:
     def hmac_of(self, token: DelegationToken) -> bytes:
         return token_hmac(self._secret_key, token.token_id)
 
-    def find(self, hmac: bytes) -> str | None:
+    async def find(self, hmac: bytes) -> str | None:
         """The id of the token with this HMAC."""
-        token = self._by_hmac.find(self._image().delegation_tokens, hmac)
-        return None if token is None else token.token_id
+        while not self._by_hmac.follow(self._image().delegation_tokens, HMACS_PER_SLICE):
+            await asyncio.sleep(0)
+        return self._by_hmac.find(hmac)
 
     def login(self, token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
         """The credential and the identity for a login; None for an unknown or expired token."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_REQUESTER: Final = 3
-TOKENS_PER_SLICE: Final = 100
-"""Tokens between two pauses: other clients wait less than 1 ms."""
+TOKENS_PER_SLICE: Final = 50
+"""Tokens between two pauses: other clients wait about 1 ms."""
 
 
 async def handle(

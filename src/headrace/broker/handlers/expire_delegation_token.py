@@ -34,7 +34,7 @@ async def handle(
     tokens = broker.tokens
     if tokens is None:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    token_id = tokens.find(request.hmac)
+    token_id = await tokens.find(request.hmac)
     now_ms = broker.clock.wall_ms()
     (expired,) = await broker.metadata.decide(
         lambda controller: expire_token(

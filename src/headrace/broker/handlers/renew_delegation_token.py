@@ -34,7 +34,7 @@ async def handle(
     tokens = broker.tokens
     if tokens is None:
         return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    token_id = tokens.find(request.hmac)
+    token_id = await tokens.find(request.hmac)
     now_ms = broker.clock.wall_ms()
     (renewed,) = await broker.metadata.decide(
         lambda controller: renew_token(
