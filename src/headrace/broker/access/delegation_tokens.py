@@ -44,9 +44,10 @@ class DelegationTokens:
 
     async def find(self, hmac: bytes) -> str | None:
         """The id of the token with this HMAC."""
-        while not self._by_hmac.follow(self._image().delegation_tokens, HMACS_PER_SLICE):
+        while True:
+            if self._by_hmac.follow(self._image().delegation_tokens, HMACS_PER_SLICE):
+                return self._by_hmac.find(hmac)
             await asyncio.sleep(0)
-        return self._by_hmac.find(hmac)
 
     def login(self, token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
         """The credential and the identity for a login; None for an unknown or expired token."""
