@@ -35,6 +35,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace kafka-topics --list",
         "headrace kafka-topics --create --topic orders --partitions 3",
     ),
+    "user create": (
+        "headrace user create alice --generate",
+        "headrace user create alice --mechanism SCRAM-SHA-256 --password-file alice.txt",
+        "headrace user create admin --data ./data",
+    ),
+    "user list": ("headrace user list",),
+    "user passwd": ("headrace user passwd alice",),
+    "user delete": ("headrace user delete alice --execute",),
     "topic create": (
         "headrace topic create orders -p 6 -r 3",
         "headrace topic create orders -c retention.ms=86400000 --if-not-exists",
@@ -83,6 +91,25 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "config set": (
         "headrace config set topic orders retention.ms=86400000",
         "headrace config set broker default -u log.retention.ms",
+    ),
+    "acl create": (
+        "headrace acl create --allow-principal User:alice --operation read -t orders",
+        "headrace acl create --allow-principal User:app --producer -t app- --prefixed",
+        "headrace acl create --allow-principal User:bill --consumer -t orders -g bill",
+        "headrace acl create --deny-principal User:bob --operation all --topic '*'",
+    ),
+    "acl list": (
+        "headrace acl list",
+        "headrace acl list --principal User:alice",
+        "headrace acl list --topic orders --pattern match",
+    ),
+    "acl delete": (
+        "headrace acl delete --principal User:bob",
+        "headrace acl delete --topic orders --operation read --execute",
+    ),
+    "acl check": (
+        "headrace acl check User:alice write topic:orders",
+        "headrace acl check User:alice describe cluster --host 10.0.0.7",
     ),
     "cluster status": ("headrace cluster status", "headrace cluster status --format json"),
     "cluster brokers": ("headrace cluster brokers",),

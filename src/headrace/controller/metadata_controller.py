@@ -16,11 +16,13 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topology import ZERO_UUID, Endpoint
 from headrace.controller import (
+    acl_changes,
     broker_registration,
     feature_changes,
     producer_id_blocks,
     topic_changes,
 )
+from headrace.controller.acl_changes import DeletedAcls
 from headrace.controller.broker_registration import RegistrationResult
 from headrace.controller.config_changes import AlteredConfig, ConfigAlteration, ConfigControl
 from headrace.controller.config_validation import check_topic
@@ -39,9 +41,12 @@ from headrace.controller.topic_changes import (
 )
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
+from headrace.security.acl import Acl
+from headrace.security.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
+    from headrace.controller.scram_changes import AlteredUser, ScramDeletion, ScramUpsertion
 
 
 class MetadataController:
@@ -140,6 +145,20 @@ class MetadataController:
         )
         return _without_records(result) if validate_only else result
 
+    def alter_scram_credentials(
+        self, deletions: "Sequence[ScramDeletion]", upsertions: "Sequence[ScramUpsertion]"
+    ) -> "ControllerResult[AlteredUser]":
+        from headrace.controller.scram_changes import alter_credentials  # rare, and not at a start
+
+        return alter_credentials(self.image, deletions, upsertions)
+
+    def create_acls(self, acls: Sequence[Acl]) -> ControllerResult[ApiError]:
+        in_znodes = bool(self._settings.static.get("zookeeper.connect"))
+        return acl_changes.create_acls(self.image, acls, in_znodes=in_znodes)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> ControllerResult[DeletedAcls]:
+        return acl_changes.delete_acls(self.image, filters)
+
     @property
     def rules(self) -> "Rules":
         """The topic settings that affect leader election, as of the current image."""
@@ -153,7 +172,7 @@ class MetadataController:
     @property
     def configs(self) -> ConfigControl:
         """Configurations as of the current image, to change and to describe."""
-        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static, self._rng)
 
     def _topic_config_check(self) -> ConfigCheck:
         effective = self.configs.effective  # one view for all topics of a request

@@ -54,6 +54,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.SYNC_GROUP: Handler("sync_group", resources((READ, GROUP))),
     ApiKey.DESCRIBE_GROUPS: Handler("describe_groups", resources((DESCRIBE, GROUP))),
     ApiKey.LIST_GROUPS: Handler("list_groups", resources((DESCRIBE, CLUSTER), (DESCRIBE, GROUP))),
+    ApiKey.SASL_HANDSHAKE: Handler("sasl_handshake", FREE),
     ApiKey.API_VERSIONS: Handler("api_versions", FREE),
     ApiKey.CREATE_TOPICS: Handler(
         "create_topics", resources((CREATE, CLUSTER), (CREATE, TOPIC), (DESCRIBE_CONFIGS, TOPIC))
@@ -85,6 +86,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.TXN_OFFSET_COMMIT: Handler(
         "txn_offset_commit", resources((WRITE, TRANSACTIONAL_ID), (READ, GROUP), (READ, TOPIC))
     ),
+    ApiKey.DESCRIBE_ACLS: Handler("describe_acls", cluster(DESCRIBE)),
+    ApiKey.CREATE_ACLS: Handler("create_acls", cluster(ALTER)),
+    ApiKey.DELETE_ACLS: Handler("delete_acls", cluster(ALTER)),
     ApiKey.DESCRIBE_CONFIGS: Handler(
         "describe_configs",
         resources(
@@ -97,6 +101,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Handler("alter_replica_log_dirs", cluster(ALTER)),
     ApiKey.DESCRIBE_LOG_DIRS: Handler("describe_log_dirs", cluster(DESCRIBE)),
+    ApiKey.SASL_AUTHENTICATE: Handler("sasl_authenticate", FREE),
     ApiKey.CREATE_PARTITIONS: Handler("create_partitions", resources((ALTER, TOPIC))),
     ApiKey.CREATE_DELEGATION_TOKEN: Handler(
         "create_delegation_token", resources((CREATE_TOKENS, USER))
@@ -152,6 +157,10 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Handler(
         "delete_share_group_offsets", resources((DELETE, GROUP), (READ, TOPIC))
     ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Handler(
+        "describe_user_scram_credentials", cluster(DESCRIBE)
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Handler("alter_user_scram_credentials", cluster(ALTER)),
     ApiKey.ELECT_LEADERS: Handler("elect_leaders", cluster(ALTER)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler("alter_partition_reassignments", cluster(ALTER)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler("list_partition_reassignments", cluster(DESCRIBE)),
@@ -167,6 +176,8 @@ FORWARDED: Final = frozenset(
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.CREATE_DELEGATION_TOKEN,
@@ -177,6 +188,7 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     }
 )
 """APIs that clients send to any broker and only the controller decides."""
