@@ -272,6 +272,8 @@ class Broker:
             from headrace.broker.authentication.authentication import Authentication
 
             self.authentication = Authentication(self, dispatcher.dispatch)
+            if self.tokens is not None:
+                self.authentication.find_token = self.tokens.login
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:

@@ -19,6 +19,7 @@ from headrace.security.token_hmac import token_hmac
 
 MAX_CACHED_CREDENTIALS: Final = 1_000
 """Tokens and mechanisms that are in use at the same time on one broker; about 0.5 MB."""
+_SALT_BYTES: Final = 26  # as long as the salts that Kafka's tools make
 
 
 class TokenLogin(NamedTuple):
@@ -77,7 +78,8 @@ def derive_credential(
     """
     algorithm = mechanism.algorithm
     password = base64.b64encode(token_hmac(secret_key, token_id))
-    salt = hmac.digest(secret_key, f"salt {mechanism.mechanism_name} {token_id}".encode(), "sha256")
+    label = f"salt {mechanism.mechanism_name} {token_id}".encode()
+    salt = hmac.digest(secret_key, label, "sha256")[:_SALT_BYTES]
     salted = hashlib.pbkdf2_hmac(algorithm, password, salt, MIN_ITERATIONS)
     client_key = hmac.digest(salted, b"Client Key", algorithm)
     return ScramCredential(
