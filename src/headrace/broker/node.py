@@ -125,6 +125,7 @@ class Broker:
             is_enforced=bool(settings.string("authorizer.class.name")),
             super_users=parse_super_users(settings.string("super.users") or ""),
             allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),
+            inter_broker_listener=settings.inter_broker_listener.name,
         )
 
     @property
@@ -298,6 +299,10 @@ class Broker:
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
         self.metadata = role.metadata
+        self._fast_path_acls = self.metadata.image.acls
+        if self.member is not None:
+            # Before the image is applied, which may take long.
+            self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
         await self._open_tls()
         backlog = self.settings.integer("socket.listen.backlog.size")
@@ -399,12 +404,20 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the image after these records to this broker."""
+        self._drop_fast_paths_after_acl_change()
         if self.authentication is not None:
             self.authentication.metadata_changed(records)
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
         if changed and self._coordinators is not None:
             self._coordinators.topics_changed(changed)
+
+    def _drop_fast_paths_after_acl_change(self) -> None:
+        """A fast path serves requests like one that was allowed."""
+        acls = self.metadata.image.acls
+        if acls is not self._fast_path_acls:
+            self._fast_path_acls = acls
+            self.server.drop_fast_paths()
 
     @property
     def effective(self) -> EffectiveConfig:

@@ -73,6 +73,16 @@ def error_response(
     return _failed_part(spec.response, request, version, failure, top=True)
 
 
+def failed_parts(
+    spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None = None
+) -> tuple[str, list[Struct]]:
+    """The name of the response's array with the error codes, and its elements for the request."""
+    array = _array_for_codes(spec.response, version)
+    assert array is not None
+    found = _failed_parts(spec.response, request, version, _Failure(code, message), {})
+    return array.name, [] if found is None else getattr(found, array.name)
+
+
 def can_carry_error(spec: ApiSpec) -> bool:
     """Whether the response has any field for an error code."""
     return _carries_code(spec.response, spec.max_version)

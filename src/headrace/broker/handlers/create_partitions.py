@@ -11,9 +11,15 @@ from headrace.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: CreatePartitionsRequest) -> Verdict:
+    return check.filter_topics(AclOperation.ALTER)
 
 
 async def handle(

@@ -17,11 +17,36 @@ from headrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_CONFIGS: Final = 5
+UNKNOWN: Final = -1
+_DENIED: Final = "Authorization failed."  # Kafka's message
+
+
+def authorize(broker: Broker, check: RequestCheck, request: CreateTopicsRequest) -> Verdict:
+    names = [topic.name for topic in request.topics]
+    denied: frozenset[str] = frozenset()
+    if not check.access.shows_cluster(check.session, AclOperation.CREATE):
+        denied = check.denied_names(AclOperation.CREATE, AclResourceType.TOPIC, names)
+    hidden = check.hidden_names(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, names)
+
+    def hide_configs(response: CreateTopicsResponse) -> None:
+        for topic in response.topics:
+            if topic.name in hidden and not topic.error_code:
+                topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                topic.num_partitions = topic.replication_factor = UNKNOWN
+                topic.configs = []
+
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return check.and_change(
+        check.remove_parts("topics", lambda topic: topic.name in denied, code, _DENIED),
+        hide_configs,
+    )
 
 
 async def handle(

@@ -22,6 +22,7 @@ from headrace.broker.fetch.delayed_fetch import (
 from headrace.broker.fetch.fetch_reader import (
     FetchedPartitions,
     FetchLimits,
+    MayRead,
     Nearest,
     group_by_topic,
     read_partitions,
@@ -46,6 +47,7 @@ from headrace.protocol.messages.fetch import (
 )
 from headrace.protocol.struct import Struct
 from headrace.replication.follower import Follower
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -65,8 +67,17 @@ def handle(
     by_topic_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
     replica_id = _replica_id(request)
     if replica_id not in CONSUMER_REPLICA_IDS:
+        if broker.access.is_enforced and not broker.access.allows_cluster(
+            context.session, AclOperation.CLUSTER_ACTION
+        ):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return _reject_replica(request, code, by_topic_id=by_topic_id)
         if context.version < FIRST_VERSION_WITH_REPLICA_EPOCH:
-            return _reject_replica_without_epoch(request)
+            # Without a replica epoch, a follower cannot be distinguished from its earlier
+            # incarnation.
+            return _reject_replica(
+                request, ErrorCode.NOT_LEADER_OR_FOLLOWER, by_topic_id=by_topic_id
+            )
         epoch = request.replica_state.replica_epoch
         return follower_fetch.handle(broker, request, replica_id, epoch)
     plan = broker.fetch_sessions.begin(
@@ -170,7 +181,13 @@ def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> Fe
         # Only clients that set client.rack are redirected to followers.
         followers=broker.replication.is_current if request.rack_id else None,
         nearest=_nearest_replica_selector(broker, request),
+        may_read=_read_access(broker, context) if broker.access.is_enforced else None,
     )
+
+
+def _read_access(broker: Broker, context: Context) -> MayRead:
+    access, session = broker.access, context.session
+    return lambda name: access.allows(session, AclOperation.READ, AclResourceType.TOPIC, name)
 
 
 def _wanted_partitions(request: FetchRequest) -> Iterator[WantedPartition]:
@@ -199,16 +216,15 @@ def _replica_id(request: FetchRequest) -> int:
     return request.replica_state.replica_id
 
 
-def _reject_replica_without_epoch(request: FetchRequest) -> FetchResponse:
-    """Without a replica epoch, a follower cannot be distinguished from its earlier incarnation."""
+def _reject_replica(request: FetchRequest, code: ErrorCode, *, by_topic_id: bool) -> FetchResponse:
     fetched = FetchedPartitions()
     for wanted in _wanted_partitions(request):
         data = FetchPartitionData(
             partition_index=wanted.partition,
-            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            error_code=code,
             high_watermark=-1,
             records=b"",
         )
         fetched.data.append((wanted, data))
-    topics = group_by_topic(fetched, FetchPlan([]), by_topic_id=False)
+    topics = group_by_topic(fetched, FetchPlan([]), by_topic_id=by_topic_id)
     return FetchResponse(responses=topics)

@@ -1,8 +1,9 @@
 """Decodes a frame, calls its handler, and encodes the handler's answer.
 
 `api_handlers` names the handler of each API and its access rule; handlers and message classes are
-imported on first use, so that a broker starts without them. A version that this broker does not
-serve closes the connection, as Kafka does, unless the handler's module has
+imported on first use, so that a broker starts without them. With an authorizer, the access rule and
+the `authorize` function of the handler's module are checked before the handler runs. A version that
+this broker does not serve closes the connection, as Kafka does, unless the handler's module has
 `answer_unsupported_version`: ApiVersions answers in version 0.
 """
 
@@ -11,10 +12,11 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from importlib import import_module
-from typing import Protocol, TypeVar, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from headrace.broker.access.access_control import AccessControl
-from headrace.broker.access.access_rule import ClusterAccess
+from headrace.broker.access.access_rule import AccessRule, ClusterAccess
 from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.network.api_handlers import FORWARDED, HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
@@ -24,6 +26,9 @@ from headrace.protocol.errors import ErrorCode, ProtocolError
 from headrace.protocol.header import read_request_header
 from headrace.protocol.struct import Reader, Struct
 from headrace.security.session import INTERNAL, Session
+
+if TYPE_CHECKING:
+    from headrace.broker.access.request_check import Authorize
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
@@ -81,7 +86,7 @@ class Context:
 
     def request_context(self) -> RequestContext:
         """The client, as a coordinator's shard sees it."""
-        return RequestContext(self.version, self.client_id, self.client_host)
+        return RequestContext(self.version, self.client_id, self.client_host, self.session)
 
 
 Answer = Struct | bytes | None
@@ -220,10 +225,8 @@ class Dispatcher:
         handle: Handle = partial(module.handle, self._broker)
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
-        access = self._broker.access
-        if isinstance(entry.access, ClusterAccess):
-            handle = _with_cluster_access(access, spec, entry.access, handle)
-        if access.is_enforced:
+        handle = _with_access(self._broker, spec, entry.access, module, handle)
+        if self._broker.access.is_enforced:
             handle = _with_api_name(spec.name, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
@@ -238,19 +241,36 @@ def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
     return partial(module.handle, broker)
 
 
-def _with_cluster_access(
-    access: AccessControl, spec: ApiSpec, rule: ClusterAccess, handle: Handle
+def authorized_handler_of(broker: RequestHost, key: ApiKey) -> Handle:
+    """The handler of an API, for requests that another broker forwards for a client."""
+    entry = HANDLERS[key]
+    module = import_module(f"headrace.broker.handlers.{entry.module}")
+    return _with_access(broker, APIS[key], entry.access, module, partial(module.handle, broker))
+
+
+def _with_access(
+    broker: RequestHost, spec: ApiSpec, rule: AccessRule, module: ModuleType, handle: Handle
 ) -> Handle:
-    """The handler of an API that needs an operation on the cluster."""
+    """The handler with the checks of its access rule; without an authorizer the handler itself."""
+    authorize: Authorize | None = getattr(module, "authorize", None)
+    access = broker.access
+    if not access.is_enforced or not (authorize or isinstance(rule, ClusterAccess)):
+        return handle
+    from headrace.broker.access.request_check import RequestCheck, add_to_reply
 
     def authorized(context: Context, request: Struct) -> Reply:
-        if access.allows_cluster(context.session, *rule.operations):
+        check = RequestCheck(access, context.session, spec, context.version, request)
+        if isinstance(rule, ClusterAccess) and not access.allows_cluster(
+            context.session, *rule.operations
+        ):
+            return check.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        verdict = None if authorize is None else authorize(broker, check, request)
+        if verdict is None:
             return handle(context, request)
-        from headrace.protocol.error_responses import error_response
-
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        refusal = error_response(spec, request, context.version, code)
-        return spec.response() if refusal is None else refusal
+        if isinstance(verdict, Struct):
+            return verdict
+        reply: Reply = add_to_reply(handle(context, request), verdict)
+        return reply
 
     return authorized
 

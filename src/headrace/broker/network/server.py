@@ -120,8 +120,12 @@ class Server:
         """Enables or disables fast paths; without them every request passes through `dispatch`."""
         self.allows_fast_paths = allowed
         if not allowed:
-            for connection in self._connections:
-                connection.fast_path = None
+            self.drop_fast_paths()
+
+    def drop_fast_paths(self) -> None:
+        """The next request of every connection passes through `dispatch`."""
+        for connection in self._connections:
+            connection.fast_path = None
 
     async def bind(self, listener: Listener, backlog: int) -> int:
         """Binds without accepting yet; returns the port, which the system chooses for port 0."""
