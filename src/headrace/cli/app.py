@@ -7,7 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import INTERRUPTED, config_commands, profile_commands, transaction_commands
+from headrace.cli import (
+    INTERRUPTED,
+    config_commands,
+    profile_commands,
+    token_commands,
+    transaction_commands,
+)
 from headrace.cli.acl import acl_commands
 from headrace.cli.broker import broker_commands
 from headrace.cli.cluster import cluster_commands
@@ -55,6 +61,7 @@ app.add_typer(acl_commands.app, name="acl")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(token_commands.app, name="token")
 app.add_typer(profile_commands.app, name="profile")
 produce.register(app)
 consume.register(app)

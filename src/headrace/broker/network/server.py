@@ -376,6 +376,13 @@ class Server:
             elif quiet_s > RELEASE_MEMORY_AFTER_S:
                 connection.release_memory()
 
+    def close_token_sessions(self, is_valid: Callable[[str], bool]) -> None:
+        """Closes the sessions of clients that logged in with a delegation token that has ended."""
+        for connection in tuple(self._connections):
+            token_id = connection.session.token_id
+            if token_id is not None and not is_valid(token_id):
+                connection.close("its delegation token has expired or was removed")
+
     def close_listeners(self) -> None:
         self._closing = True
         for acceptor in self._acceptors:
