@@ -9,11 +9,14 @@ import base64
 import json
 import ssl
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from headrace.client.errors import AuthenticationFailed, BadSecurityFiles
 from headrace.client.security import TokenSource
+
+if TYPE_CHECKING:
+    from urllib.request import HTTPRedirectHandler
 
 MAX_TOKEN_BYTES: Final = 64 * 1024
 MAX_ANSWER_BYTES: Final = 256 * 1024
@@ -90,11 +93,11 @@ def _request_token(source: TokenSource, timeout_s: float) -> str:
     return _checked(_access_token(content, source.url), source.url)
 
 
-def _refuse_redirects() -> object:
+def _refuse_redirects() -> "HTTPRedirectHandler":
     from urllib.request import HTTPRedirectHandler
 
     class Refuse(HTTPRedirectHandler):
-        def redirect_request(self, *_: object, **__: object) -> None:  # type: ignore[override]
+        def redirect_request(self, *_: object, **__: object) -> None:
             return None
 
     return Refuse()
