@@ -17,6 +17,7 @@ from headrace.cluster.metadata_records import (
 )
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.topology import BrokerRegistration, Partition
+from support.brokers.security_records import SECURITY_TYPES, security_record_for
 
 NAMES = ("orders", "payments", "refunds")
 
@@ -47,7 +48,12 @@ def images(draw: st.DrawFn, least: int = 1, most: int = 3) -> MetadataImage:
         records.append(ConfigChanged(CLUSTER_DEFAULT, "min.insync.replicas", value))
     if draw(st.booleans()):
         records.append(FeatureSet("metadata.version", draw(st.integers(1, 3))))
-    return MetadataImage().apply(records)
+    image = MetadataImage().apply(records)
+    for kind in draw(st.lists(st.sampled_from(SECURITY_TYPES), max_size=6)):
+        record = security_record_for(draw, image, kind)
+        if record is not None:
+            image = image.apply([record])
+    return image.at_version(1)
 
 
 # A topic grows and never shrinks.

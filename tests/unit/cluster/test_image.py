@@ -1,22 +1,39 @@
 """The image changes only by records, and never in place."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.cluster.image import ImageError, MetadataImage
 from headrace.cluster.metadata_records import (
+    AclCreated,
+    AclDeleted,
     BrokerFenced,
     BrokerRegistered,
     BrokerUnregistered,
+    ClientQuotaChanged,
     ConfigChanged,
+    DelegationTokenChanged,
     FeatureSet,
     LeaderRestarted,
     PartitionChanged,
     PartitionsAdded,
+    ScramCredentialChanged,
     TopicCreated,
     TopicDeleted,
 )
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
+from headrace.security.scram_credential import ScramMechanism
+from support.brokers.security_records import (
+    ALICE,
+    CREDENTIAL,
+    PREFIX_ACL,
+    SECURITY_RECORDS,
+    SECURITY_REMOVALS,
+    TOKEN,
+    TOPIC_ACL,
+)
 
 ONE = Partition(replicas=(1,), isr=(1,), leader=1)
 A, B = b"a" * 16, b"b" * 16
@@ -123,6 +140,39 @@ def test_a_feature_at_level_zero_is_removed() -> None:
 def test_a_record_made_for_another_image_is_refused(record: TopicCreated) -> None:
     with pytest.raises(ImageError):
         with_topic().apply([record])
+
+
+def test_security_records_add_replace_and_remove() -> None:
+    image = MetadataImage().apply(SECURITY_RECORDS)
+    assert list(image.acls) == [TOPIC_ACL, PREFIX_ACL]
+    assert image.scram_credentials[("alice", ScramMechanism.SCRAM_SHA_512)] == CREDENTIAL
+    assert image.quotas[ALICE] == {"producer_byte_rate": 1024.5}
+    assert image.delegation_tokens == {TOKEN.token_id: TOKEN}
+    renewed = replace(TOKEN, expiry_ms=TOKEN.expiry_ms + 1)
+    later = image.apply(
+        [
+            ClientQuotaChanged(ALICE, "consumer_byte_rate", 1.0),
+            DelegationTokenChanged(renewed),
+            ScramCredentialChanged(
+                "alice", ScramMechanism.SCRAM_SHA_512, replace(CREDENTIAL, iterations=8192)
+            ),
+        ]
+    )
+    assert later.quotas[ALICE] == {"producer_byte_rate": 1024.5, "consumer_byte_rate": 1.0}
+    assert later.delegation_tokens == {TOKEN.token_id: renewed}
+    assert later.scram_credentials["alice", ScramMechanism.SCRAM_SHA_512].iterations == 8192
+    removed = image.apply(SECURITY_REMOVALS)
+    assert list(removed.acls) == [PREFIX_ACL]
+    assert list(removed.scram_credentials) == [("alice", ScramMechanism.SCRAM_SHA_512)]
+    assert ALICE not in removed.quotas
+    assert removed.delegation_tokens == {}
+    assert image == MetadataImage().apply(SECURITY_RECORDS), "an image never changes"
+
+
+def test_creating_an_acl_again_or_removing_what_does_not_exist_changes_nothing() -> None:
+    image = MetadataImage().apply([AclCreated(TOPIC_ACL)])
+    again = image.apply([AclCreated(TOPIC_ACL), AclDeleted(PREFIX_ACL), *SECURITY_REMOVALS[1:]])
+    assert again.at_version(image.version) == image
 
 
 def test_internal_topics_are_known_by_name() -> None:

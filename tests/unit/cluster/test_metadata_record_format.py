@@ -24,6 +24,7 @@ from headrace.cluster.metadata_records import (
 )
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
+from support.brokers.security_records import SECRET, SECURITY_RECORDS, SECURITY_REMOVALS
 
 TOPIC_ID = bytes(range(16))
 PARTITION = Partition((1, 2, 3), (1, 2), 2, 7, 9, (3,), (4,), (1,))
@@ -54,6 +55,8 @@ EVERY_RECORD: list[MetadataRecord] = [
     ConfigChanged(CLUSTER_DEFAULT, "retention.ms", None),
     FeatureSet("group.version", 1),
     ProducerIdsReserved(2**50),
+    *SECURITY_RECORDS,
+    *SECURITY_REMOVALS,
 ]
 
 
@@ -83,6 +86,13 @@ def test_a_snapshot_builds_the_same_image() -> None:
             TopicCreated("t.x", TOPIC_ID, (PARTITION,)),
             TopicCreated("u", bytes(15) + b"\1", (PARTITION, PARTITION)),
             ConfigChanged(topic_resource("u"), "retention.ms", "1"),
+            *SECURITY_RECORDS,
         ]
     )
     assert MetadataImage().apply(records_of(image)) == image
+
+
+@pytest.mark.parametrize("record", EVERY_RECORD, ids=lambda record: type(record).__name__)
+def test_the_text_of_a_record_shows_no_secret(record: MetadataRecord) -> None:
+    assert SECRET.decode() not in f"{record!r} {record}"
+    assert SECRET.decode() not in repr(MetadataImage().apply(SECURITY_RECORDS))

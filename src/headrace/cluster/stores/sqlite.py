@@ -3,6 +3,7 @@
 Every batch is one transaction in a write-ahead log that is fsynced before `commit` returns, so an
 acknowledged topic survives a power loss. The file is locked by one process at a time. A broker's
 registration ends with its process: opening the file fences the brokers of earlier processes.
+Only the owner of the file may read it, because it contains credentials.
 """
 
 import json
@@ -39,6 +40,12 @@ from headrace.cluster.metadata_store import (
     StoreInUse,
 )
 from headrace.cluster.resources import ConfigResource, ConfigResourceType
+from headrace.cluster.stores.private_file import make_private, tighten
+from headrace.cluster.stores.security_tables import (
+    create_security_tables,
+    stored_security_records,
+    write_security_record,
+)
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
 IN_MEMORY: Final = ":memory:"
@@ -69,6 +76,8 @@ CREATE TABLE feature (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROW
 _FENCED: Final = 1
 _LEAVING: Final = 2
 
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+
 _PartitionRow = tuple[int, int, int, str, str, str, str, str]
 
 
@@ -79,6 +88,8 @@ class SqliteStore:
         self._path = str(path)
         # The broker may call from worker threads; one lock keeps each transaction whole.
         self._lock = threading.Lock()
+        if self._path != IN_MEMORY:
+            self._protect_files()
         with self._translate_errors():
             self._db = sqlite3.connect(
                 self._path, timeout=0, isolation_level=None, check_same_thread=False
@@ -121,6 +132,16 @@ class SqliteStore:
 
     # -- opening ----------------------------------------------------------------------------
 
+    def _protect_files(self) -> None:
+        path = Path(self._path)
+        try:
+            make_private(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be created: {error.strerror}") from error
+        # SQLite creates these with the mode of the database; an older version left them open.
+        for suffix in _SIDE_FILES:
+            tighten(path.with_name(path.name + suffix))
+
     def _open_database(self) -> None:
         with self._translate_errors():
             # Only one process may open the file: no shared-memory file and no second writer.
@@ -145,6 +166,7 @@ class SqliteStore:
             self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._put_meta("schema_version", SCHEMA_VERSION)
             self._put_meta("version", 0)
+            create_security_tables(self._db)
             return
         if application_id != APPLICATION_ID:
             raise CorruptStore(f"{self._path} is a database, but not one of Headrace's")
@@ -152,6 +174,7 @@ class SqliteStore:
         if problem != "ok":
             raise CorruptStore(f"{self._path} is damaged: {problem}")
         self._check_schema_version()
+        create_security_tables(self._db)
         self._db.execute("UPDATE broker SET fenced = 1 WHERE fenced != 1")
 
     def _check_schema_version(self) -> None:
@@ -213,6 +236,7 @@ class SqliteStore:
             "SELECT type, resource, name, value FROM config"
         ):
             yield ConfigChanged(ConfigResource(ConfigResourceType(type_), resource), name, value)
+        yield from stored_security_records(self._db)
 
     def _stored_brokers(self) -> Iterator[MetadataRecord]:
         directories = dict(
@@ -298,6 +322,8 @@ class SqliteStore:
                 self._put_meta("controller_epoch", controller_epoch)
             case ClusterNamed(cluster_id):
                 self._put_meta("cluster_id", cluster_id)
+            case _:
+                write_security_record(self._db, record)
 
     def _topic_row(self, topic_id: bytes) -> int:
         row = self._db.execute("SELECT topic FROM topic WHERE id = ?", (topic_id,)).fetchone()

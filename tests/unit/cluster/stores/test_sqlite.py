@@ -1,5 +1,6 @@
 """The SQLite store keeps every acknowledged commit and refuses files that it cannot read."""
 
+import os
 import random
 import signal
 import sqlite3
@@ -35,6 +36,7 @@ from headrace.cluster.metadata_store import (
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
+from support.brokers.security_records import SECURITY_RECORDS, SECURITY_REMOVALS
 
 ONE = Partition(replicas=(1,), isr=(1,), leader=1)
 A, B = b"a" * 16, b"b" * 16
@@ -53,6 +55,9 @@ def batches() -> list[list[MetadataRecord]]:
         [ConfigChanged(CLUSTER_DEFAULT, "n", "5"), ProducerIdsReserved(1000)],
         [TopicDeleted(B), FeatureSet("share.version", 0), FeatureSet("group.version", 1)],
         [ConfigChanged(topic_resource("a"), "x", None)],
+        [*SECURITY_RECORDS],
+        [*SECURITY_RECORDS, *SECURITY_REMOVALS, *SECURITY_REMOVALS],
+        [*SECURITY_RECORDS],
     ]
 
 
@@ -86,6 +91,10 @@ def test_a_reopened_store_has_every_commit_and_fences_registrations(
     assert loaded.configs == image.configs
     assert (loaded.next_producer_id, loaded.controller_epoch) == (1000, 4)
     assert loaded.brokers[1].fenced
+    assert list(loaded.acls) == list(image.acls)
+    assert loaded.scram_credentials == image.scram_credentials
+    assert loaded.quotas == image.quotas
+    assert loaded.delegation_tokens == image.delegation_tokens
     assert loaded.brokers[1].endpoints == image.brokers[1].endpoints
 
 
@@ -131,22 +140,31 @@ KILLED_AFTER_ITS_COMMITS = """
 import os, signal, sys
 from headrace.cluster.metadata_records import ClusterNamed
 from headrace.cluster.stores.sqlite import SqliteStore
+from support.brokers.security_records import SECURITY_RECORDS
 
 store = SqliteStore(sys.argv[1])
 for version in range(20):
-    store.commit([ClusterNamed(f"c{version}")], expected_version=version)
+    store.commit([ClusterNamed(f"c{version}"), *SECURITY_RECORDS], expected_version=version)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def commit_and_be_killed(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_AFTER_ITS_COMMITS, str(path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+
+
 def test_commits_survive_sigkill(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
-    done = subprocess.run([sys.executable, "-c", KILLED_AFTER_ITS_COMMITS, str(path)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    commit_and_be_killed(path)
     store = SqliteStore(path)
     image = store.load()
     store.close()
-    assert (image.version, image.cluster_id) == (20, "c19")
+    assert image == MetadataImage().apply([ClusterNamed("c19"), *SECURITY_RECORDS]).at_version(20)
 
 
 def test_a_full_disk_error_says_what_to_do(tmp_path: Path) -> None:
@@ -204,6 +222,10 @@ def test_a_newer_schema_error_says_what_to_do(tmp_path: Path) -> None:
         "UPDATE meta SET value = 'x' WHERE name = 'version'",
         "INSERT INTO config VALUES (3, 'a', 'b', 'c')",
         "UPDATE broker SET endpoints = '7'",
+        "UPDATE acl SET operation = 99",
+        "UPDATE scram_credential SET stored_key = 'text'",
+        "UPDATE client_quota SET entity = '7'",
+        "UPDATE delegation_token SET owner = 'alice'",
     ],
 )
 def test_inconsistent_rows_are_reported_as_damage(tmp_path: Path, damage: str) -> None:
@@ -217,6 +239,62 @@ def test_inconsistent_rows_are_reported_as_damage(tmp_path: Path, damage: str) -
     store = SqliteStore(path)
     with pytest.raises(CorruptStore):
         store.load()
+    store.close()
+
+
+SECURITY_TABLES = ("acl", "scram_credential", "client_quota", "delegation_token")
+
+
+def test_a_file_of_version_0_1_0_gets_the_security_tables_and_stays_readable_for_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "metadata.db"
+    store = SqliteStore(path)
+    before = commit_all(store)
+    store.close()
+    with sqlite3.connect(path) as db:
+        for table in SECURITY_TABLES:
+            db.execute(f"DROP TABLE {table}")
+    db.close()
+    store = SqliteStore(path)
+    assert store.load().topics == before.topics
+    assert not store.load().acls
+    store.commit(SECURITY_RECORDS, expected_version=before.version)
+    assert store.load().acls == before.acls
+    store.close()
+    with sqlite3.connect(path) as db:
+        version = db.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()
+    db.close()
+    assert version == (1,), "version 0.1.0 ignores the new tables and refuses other versions"
+
+
+def modes(directory: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_only_the_owner_may_read_the_files(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        store = SqliteStore(tmp_path / "metadata.db")
+        commit_all(store)
+        found = modes(tmp_path)
+        store.close()
+    finally:
+        os.umask(before)
+    assert found == {"metadata.db": 0o600, "metadata.db-wal": 0o600}
+    assert set(modes(tmp_path).values()) == {0o600}
+
+
+def test_the_files_of_a_killed_older_version_are_tightened(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    commit_and_be_killed(path)
+    assert set(modes(tmp_path)) == {"metadata.db", "metadata.db-wal"}
+    for file in tmp_path.iterdir():
+        file.chmod(0o644)
+    store = SqliteStore(path)
+    assert store.load().version == 20
+    assert set(modes(tmp_path).values()) == {0o600}
     store.close()
 
 
