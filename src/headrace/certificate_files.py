@@ -77,11 +77,18 @@ class CertificateFiles:
         self._authority()
 
     def issue_server(self, hosts: Sequence[str] = ()) -> None:
-        """Creates the broker's certificate for this machine and `hosts`; replaces an earlier one.
+        """Creates the broker's certificate for this machine and `hosts`.
 
-        A replacement keeps the key's owner: the subject and the names are the same.
+        It replaces an earlier one and has the names of that, too: brokers accept a new certificate
+        without a restart only if it is valid for all the names.
         """
-        self._issue(SERVER, lambda ca: ca.issue_server(SERVER, hosts, self._clock.wall_ms()))
+
+        def issue(ca: "DevelopmentCA") -> "IssuedCertificate":
+            before = self.certificate()
+            known = ca.hosts_of(before.read_text(encoding="utf-8")) if before.exists() else []
+            return ca.issue_server(SERVER, [*known, *hosts], self._clock.wall_ms())
+
+        self._issue(SERVER, issue)
 
     def issue_client(self, name: str) -> None:
         """Creates a client's certificate; replaces an earlier one."""
@@ -99,6 +106,8 @@ class CertificateFiles:
             issued = issue(authority)
         except InvalidCertificateName as error:
             raise CertificatesUnavailable(str(error)) from error
+        except ValueError as error:
+            raise CertificatesUnavailable(f"{self.certificate(name)}: {error}") from error
         write_file(self.key(name), issued.key.encode(), SECRET_MODE)
         write_file(self.pkcs12(name), issued.pkcs12(self.password), SECRET_MODE)
         write_file(self.keystore(name), issued.keystore.encode(), SECRET_MODE)
@@ -121,8 +130,8 @@ class CertificateFiles:
             if self.ca.exists() or key.exists():
                 missing = CA_KEY_FILE if self.ca.exists() else CA_FILE
                 raise CertificatesUnavailable(
-                    f"{self.folder} has a CA without {missing}; choose another directory, or remove "
-                    "it and its certificates"
+                    f"{self.folder} has a CA without {missing}; choose another directory, or "
+                    "remove it and its certificates"
                 )
             return self._create_authority(DevelopmentCA.create(self._clock.wall_ms()))
         except OSError as error:
@@ -152,6 +161,8 @@ def write_file(path: Path, content: bytes, mode: int) -> None:
 
 
 def _is_file_name(name: str) -> bool:
-    return name not in ("", "ca", SERVER, "truststore", "store") and all(
-        each.isalnum() or each in "._-" for each in name
-    ) and not name.startswith(".")
+    return (
+        name not in ("", "ca", SERVER, "truststore", "store")
+        and all(each.isalnum() or each in "._-" for each in name)
+        and not name.startswith(".")
+    )

@@ -7,7 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import INTERRUPTED, config_commands, profile_commands, transaction_commands
+from headrace.cli import (
+    INTERRUPTED,
+    cert_commands,
+    config_commands,
+    profile_commands,
+    transaction_commands,
+)
 from headrace.cli.broker import broker_commands
 from headrace.cli.cluster import cluster_commands
 from headrace.cli.command import GlobalOptions
@@ -52,6 +58,7 @@ app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(profile_commands.app, name="profile")
+app.add_typer(cert_commands.app, name="cert")
 produce.register(app)
 consume.register(app)
 kafka_topics.register(app)

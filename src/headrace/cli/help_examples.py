@@ -128,6 +128,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace dlq replay orders.dlq --where 'error = NotJson'",
         "headrace dlq replay orders.dlq --python fixes.py:repair --execute",
     ),
+    "cert dev": (
+        "headrace cert dev ./certs --host kafka.example.com --client alice",
+        "headrace cert dev ./certs --renew",
+    ),
     "profile create": (
         "headrace profile create local --from client.properties --default",
         "headrace profile create production -b kafka-1:9093 security.protocol=SSL",

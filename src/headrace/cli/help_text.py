@@ -24,7 +24,7 @@ _DEFAULT: Final = "[default: "
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _ORDER: Final = (
     *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config"),
-    *("cluster", "broker", "pipeline", "dlq", "profile", "kafka-topics", "version"),
+    *("cluster", "broker", "pipeline", "dlq", "profile", "cert", "kafka-topics", "version"),
 )
 """The order of the commands in `headrace --help`."""
 _NO_SHORT_NAME: Final = " " * len("-x, ")

@@ -122,6 +122,13 @@ class DevelopmentCA:
         """For a client; the principal is User:CN=`name`."""
         return self._issue(name, (), now_ms, is_server=False)
 
+    @staticmethod
+    def hosts_of(certificate: str) -> list[str]:
+        """The names and addresses that a certificate is valid for."""
+        found = x509.load_pem_x509_certificate(certificate.encode())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return [str(each.value) for each in names]
+
     def _issue(
         self, name: str, hosts: Sequence[str], now_ms: int, *, is_server: bool
     ) -> IssuedCertificate:
