@@ -76,6 +76,18 @@ class CertificateFiles:
         """Creates the directory and the CA, unless they exist."""
         self._authority()
 
+    def ensure_server(self, hosts: Sequence[str] = ()) -> None:
+        """Creates the broker's certificate if there is none, or none for all `hosts`."""
+        authority, path = self._authority(), self.certificate()
+        try:
+            known = authority.hosts_of(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            known = None
+        except ValueError as error:
+            raise CertificatesUnavailable(f"{path} is damaged: {error}") from error
+        if known is None or not {*hosts} <= {*known} or not self.keystore().exists():
+            self.issue_server(hosts)
+
     def issue_server(self, hosts: Sequence[str] = ()) -> None:
         """Creates the broker's certificate for this machine and `hosts`.
 

@@ -130,5 +130,5 @@ def version() -> None:
 
 
 broker_commands.register(app)
-demo.register(app, broker_commands.UP_PARAMETERS)
+demo.register(app, broker_commands.PLAINTEXT_UP_PARAMETERS)
 add_help(app)

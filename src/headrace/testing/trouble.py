@@ -208,9 +208,11 @@ class Trouble:
         if self._faults and self._go_on is None:
             node.server.allow_fast_paths(allowed=False)
             self._go_on = node.server.dispatch
-            node.server.dispatch = lambda connection, frame: self._dispatch(node, connection, frame)
+            node.server.replace_dispatch(
+                lambda connection, frame: self._dispatch(node, connection, frame)
+            )
         elif not self._faults and self._go_on is not None:
-            node.server.dispatch = self._go_on
+            node.server.replace_dispatch(self._go_on)
             node.server.allow_fast_paths(allowed=True)
             self._go_on = None
 

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 
-from headrace.broker.network.connection import Connection
+from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionCounts, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.runtime.errors import StartupError
@@ -38,7 +38,7 @@ class Server:
         self.apply_limits(limits)
         self.monotonic = clock.monotonic
         self._loop = loop
-        self.dispatch = dispatcher.dispatch
+        self.dispatch: Dispatch = dispatcher.dispatch
         self._listeners: list[asyncio.Server] = []
         self._connections: dict[Connection, None] = {}
         self._counts = ConnectionCounts()
@@ -54,6 +54,13 @@ class Server:
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
+
+    def replace_dispatch(self, dispatch: Dispatch) -> None:
+        """Serves requests with `dispatch` from now on, also those of open connections."""
+        before, self.dispatch = self.dispatch, dispatch
+        for connection in self._connections:
+            if connection.dispatch == before:
+                connection.dispatch = dispatch
 
     def allow_fast_paths(self, *, allowed: bool) -> None:
         """Enables or disables fast paths; without them every request passes through `dispatch`."""
