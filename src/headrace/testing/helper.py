@@ -18,6 +18,7 @@ from headrace.client.errors import RequestRefused
 from headrace.client.groups import GroupDescription, ListedGroup, list_groups
 from headrace.client.offsets import commit_offsets, committed_offsets, list_bounds
 from headrace.client.results import Refusal, TopicPartition
+from headrace.client.security import Security
 from headrace.client.topics import NewTopic, create_topics, list_topics
 from headrace.records.partitioner import partition_for_key
 from headrace.testing import consumer, group_eviction, producer
@@ -48,6 +49,9 @@ class HelperBroker(Protocol):
     def bootstrap_servers(self) -> str: ...
 
     @property
+    def client_security(self) -> Security: ...
+
+    @property
     def trouble(self) -> "Trouble": ...
 
     @property
@@ -65,7 +69,9 @@ class Headrace:
 
     def __init__(self, broker: HelperBroker) -> None:
         self.broker = broker
-        self._thread = ClientThread(lambda: broker.bootstrap_servers)
+        self._thread = ClientThread(
+            lambda: broker.bootstrap_servers, lambda: broker.client_security
+        )
         self._inventory: Inventory | None = None
         self._turns: dict[str, int] = {}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from headrace.broker.fetch.fetch_session import FetchSession
 from headrace.broker.network.api_handlers import HANDLERS
-from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.network.connection import Connection, Dispatch, Parts, Pipelined, Serial
 from headrace.broker.network.dispatch import Context, encode
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_responses import can_carry_error, error_response
@@ -38,12 +38,6 @@ _CODES: Final = {int(code): code for code in ErrorCode}
 Sent = Parts | Pipelined | Serial | None
 Api = str | int
 Error = ErrorCode | str | int
-
-
-class Dispatch(Protocol):
-    """The function with which a server handles a request."""
-
-    def __call__(self, connection: Connection, frame: memoryview) -> Sent: ...
 
 
 class Runs(Protocol):
