@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
+    from headrace.broker.tls.tls_listeners import TlsListeners
     from headrace.controller.active_controller import ActiveController
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
@@ -87,7 +88,7 @@ class Broker:
         self.environment = environment or Environment()
         self.clock = self.environment.clock
         self.random = self.environment.random
-        self.limits = BrokerLimits.from_config(self._effective_config(MetadataImage()))
+        self.limits = self._limits_of(MetadataImage())
         self.node_id = settings.node_id
         self.stopping = False
         self._serving = False
@@ -112,6 +113,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self.tls: TlsListeners | None = None  # if a listener uses TLS
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
@@ -245,7 +247,13 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
-        self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
+        self.server = Server(
+            self.loop,
+            self.clock,
+            Dispatcher(self),
+            self.limits.server,
+            accepts_sockets=self.environment.accepts_sockets,
+        )
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
@@ -271,6 +279,7 @@ class Broker:
         await role.open()
         self.metadata = role.metadata
         self.producer_ids = ProducerIds(self.metadata)
+        await self._open_tls()
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
             (listener, await self.server.bind(listener, backlog))
@@ -280,6 +289,8 @@ class Broker:
             bound, self.settings.advertised_listeners, self.environment.host_name
         )
         await role.join()
+        if self.tls is not None:
+            await self.tls.open_all(self.effective)
         for warning in self.settings.warnings:
             log.warning(warning)
         self.task_scheduler.start(periodic_tasks(self))
@@ -293,6 +304,20 @@ class Broker:
             # On the loop's clock, even if a test moves the broker's clock by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
+
+    async def _open_tls(self) -> None:
+        """Prepares the server for listeners other than PLAINTEXT."""
+        listeners = self.settings.listeners
+        self.server.authentication_timeout_s = (
+            self.settings.integer("headrace.authentication.timeout.ms") / 1000
+        )
+        if len(listeners) > 1:
+            self.server.quotas.exempt_listener = self.settings.inter_broker_listener.name
+        if any(listener.uses_tls for listener in listeners):
+            from headrace.broker.tls.tls_listeners import TlsListeners
+
+            self.tls = self.server.tls = TlsListeners(self)
+            await self.tls.open(self._effective_config(self.metadata.image))
 
     def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
@@ -371,8 +396,13 @@ class Broker:
 
     def _apply_limits(self, image: MetadataImage) -> None:
         """Applies the settings that may change while the broker runs."""
-        self.limits = BrokerLimits.from_config(self._effective_config(image))
+        self.limits = self._limits_of(image)
         self.server.apply_limits(self.limits.server)
+        if self.tls is not None:
+            self.tls.settings_changed(self._effective_config(image))
+
+    def _limits_of(self, image: MetadataImage) -> BrokerLimits:
+        return BrokerLimits.from_config(self._effective_config(image), self.settings.listeners)
 
     def _count_full_logs(self, directory: str | None) -> int:
         """The number of logs in this directory, or in all, whose last append failed on a full

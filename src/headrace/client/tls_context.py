@@ -10,22 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
 
 from headrace.client.errors import BadSecurityFiles
 from headrace.client.security import Tls
-
-MAX_FILE_BYTES: Final = 4 << 20
-JKS: Final = b"\xfe\xed\xfe\xed"
-DER: Final = b"\x30"
-"""The first byte of a PKCS12 file."""
-
-
-class _Identity(NamedTuple):
-    """A certificate chain and its key in PEM."""
-
-    chain: str
-    key: str
+from headrace.security.tls_stores import (
+    MAX_STORE_BYTES,
+    InvalidStore,
+    KeyStore,
+    pem_certificates,
+    pem_key_store,
+    read_key_store,
+    read_trust_store,
+)
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
@@ -77,69 +73,41 @@ def _is_password(error: Exception) -> bool:
 
 
 def _trusted_pem(tls: Tls) -> str | None:
-    if tls.ca_pem is not None or tls.ca is None:
-        return tls.ca_pem
-    content = _read(tls.ca)
-    if content.startswith(DER):
-        return _of_pkcs12(tls.ca, content, tls.ca_password).chain
-    return content.decode("latin-1")
+    if tls.ca_pem is not None:
+        return pem_certificates(tls.ca_pem)
+    if tls.ca is None:
+        return None
+    with _naming(tls.ca):
+        return read_trust_store(_read(tls.ca), tls.ca_password)
 
 
-def _identity(tls: Tls) -> _Identity | None:
+def _identity(tls: Tls) -> KeyStore | None:
     if tls.certificate_pem is not None and tls.key_pem is not None:
-        return _Identity(tls.certificate_pem, tls.key_pem)
+        return pem_key_store(tls.key_pem, tls.certificate_pem)
     if tls.certificate is None:
         return None
-    content = _read(tls.certificate)
-    if content.startswith(DER):
-        return _of_pkcs12(tls.certificate, content, tls.store_password)
-    chain = content.decode("latin-1")
-    return _Identity(chain, _read(tls.key).decode("latin-1") if tls.key else chain)
+    if tls.key is None:
+        with _naming(tls.certificate):
+            return read_key_store(_read(tls.certificate), tls.store_password)
+    with _naming(f"{tls.certificate}, {tls.key}"):
+        chain, key = _read(tls.certificate), _read(tls.key)
+        return pem_key_store(key.decode("latin-1"), chain.decode("latin-1"))
+
+
+@contextmanager
+def _naming(files: str) -> Iterator[None]:
+    try:
+        yield
+    except InvalidStore as error:
+        raise BadSecurityFiles(f"cannot use {files}: {error}") from error
 
 
 def _read(path: str) -> bytes:
     try:
         with Path(path).open("rb") as opened:
-            content = opened.read(MAX_FILE_BYTES)
+            return opened.read(MAX_STORE_BYTES)
     except OSError as error:
         raise BadSecurityFiles(f"cannot read {path}: {error.strerror}") from error
-    if content.startswith(JKS):
-        raise BadSecurityFiles(
-            f"{path} is a Java key store (JKS), which only Java can read; convert it: keytool "
-            f"-importkeystore -srckeystore {path} -destkeystore {Path(path).stem}.p12 "
-            "-deststoretype PKCS12"
-        )
-    return content
-
-
-def _of_pkcs12(path: str, content: bytes, password: str | None) -> _Identity:
-    """The certificates (those of a trust store too) and the key, if the file has one."""
-    try:
-        from cryptography.hazmat.primitives.serialization import (
-            Encoding,
-            NoEncryption,
-            PrivateFormat,
-        )
-        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
-    except ImportError as error:
-        raise BadSecurityFiles(
-            f"{path} is a PKCS12 file, which needs cryptography: pip install 'headrace[security]'; "
-            "or use PEM files"
-        ) from error
-    try:
-        store = load_pkcs12(content, (password or "").encode())
-    except ValueError as error:
-        raise BadSecurityFiles(
-            f"cannot open {path}: the password is wrong, or it is not a PKCS12 file"
-        ) from error
-    found = [each for each in (store.cert, *store.additional_certs) if each is not None]
-    chain = b"".join(each.certificate.public_bytes(Encoding.PEM) for each in found)
-    key = (
-        store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        if (store.key)
-        else b""
-    )
-    return _Identity(chain.decode(), key.decode())
 
 
 @contextmanager

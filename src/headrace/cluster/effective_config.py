@@ -19,6 +19,7 @@ from headrace.cluster.configs.catalog import (
 )
 from headrace.cluster.configs.config_def import ConfigDef, ConfigType, ConfigValue, UpdateMode
 from headrace.cluster.image import MetadataImage
+from headrace.cluster.listener_settings import ListenerSettings
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,
@@ -98,6 +99,10 @@ class EffectiveConfig:
                 return BROKER[name].parse(values[name])
         default = BROKER[name].default
         return None if default is None else BROKER[name].parse(default)
+
+    def listener(self, name: str) -> ListenerSettings:
+        """The effective settings of one listener of this broker."""
+        return ListenerSettings(name, [values for _, values in self._layers])
 
     def topic_values(self, topic: str) -> Mapping[str, ConfigValue]:
         """Every topic setting that has a value. Topics without own values share one mapping."""

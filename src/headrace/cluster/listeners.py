@@ -20,6 +20,14 @@ class Listener(NamedTuple):
     port: int
     security_protocol: str
 
+    @property
+    def uses_tls(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
 
 class BadListener(Exception):
     """An address that cannot be used; the message has the reason."""

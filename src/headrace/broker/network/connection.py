@@ -144,8 +144,17 @@ class Owner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop, listener: str) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        loop: asyncio.AbstractEventLoop,
+        listener: str,
+        security_protocol: str = "PLAINTEXT",
+    ) -> None:
         self.listener = listener
+        self._security_protocol = security_protocol
+        self.peer_certificate: bytes | None = None
+        """The certificate with which the client has proved its identity, in DER."""
         self.peer = "unknown"
         self.session = UNKNOWN_CLIENT
         """Whom the connection's requests act for; set when it is open, and by each login."""
@@ -184,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.peer = f"{peer[0]}:{peer[1]}"
             host = str(peer[0]).removeprefix(_MAPPED_IPV4)
-            self.session = Session(ANONYMOUS, host, self.listener)
+            self.session = Session(ANONYMOUS, host, self.listener, self._security_protocol)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         if not self._owner.opened(self):
             self._transport.abort()
@@ -463,7 +472,8 @@ class Connection(asyncio.BufferedProtocol):
             self._change_state(ConnectionEvent.LINGER)
             self._set_reading(on=True)
             with contextlib.suppress(OSError):  # the client has reset the connection
-                transport.write_eof()
+                if transport.can_write_eof():
+                    transport.write_eof()
             self._loop.call_later(LINGER_S, transport.abort)
 
 
