@@ -52,6 +52,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
@@ -114,6 +115,7 @@ class Broker:
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
         self.tls: TlsListeners | None = None  # if a listener uses TLS
+        self.authentication: Authentication | None = None  # with a SASL listener
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
@@ -247,13 +249,18 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
+        dispatcher = Dispatcher(self)
         self.server = Server(
             self.loop,
             self.clock,
-            Dispatcher(self),
+            dispatcher,
             self.limits.server,
             accepts_sockets=self.environment.accepts_sockets,
         )
+        if any(listener.uses_sasl for listener in self.settings.listeners):
+            from headrace.broker.authentication.authentication import Authentication
+
+            self.authentication = Authentication(self, dispatcher.dispatch)
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
@@ -318,6 +325,8 @@ class Broker:
 
             self.tls = self.server.tls = TlsListeners(self)
             await self.tls.open(self._effective_config(self.metadata.image))
+        if self.authentication is not None:
+            await self.authentication.open()
 
     def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
@@ -377,6 +386,8 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the image after these records to this broker."""
+        if self.authentication is not None:
+            self.authentication.metadata_changed(records)
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
         if changed and self._coordinators is not None:
@@ -473,6 +484,8 @@ class Broker:
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""
+        if self.authentication is not None:
+            self.authentication.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

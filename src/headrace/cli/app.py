@@ -24,6 +24,7 @@ from headrace.cli.output import remark
 from headrace.cli.pipeline import demo, pipeline_commands
 from headrace.cli.records import consume, dlq, produce
 from headrace.cli.topic import kafka_topics, topic_commands
+from headrace.cli.user import user_commands
 
 USAGE_ERROR = 2
 
@@ -54,6 +55,7 @@ app.add_typer(group_commands.app, name="group")
 app.add_typer(share_commands.app, name="share")
 app.add_typer(transaction_commands.app, name="txn")
 app.add_typer(config_commands.app, name="config")
+app.add_typer(user_commands.app, name="user")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")

@@ -14,6 +14,7 @@ from headrace.client.client import ClusterClient
 from headrace.client.groups import SHARE, list_groups
 from headrace.client.topics import list_topics
 from headrace.client.transactions import list_transactions
+from headrace.client.users import describe_users
 
 # A shell that hangs after the Tab key is worse than one without completions.
 PATIENCE_S: Final = 1.5
@@ -47,6 +48,15 @@ def share_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     async def ask(client: ClusterClient) -> Iterable[str]:
         found = await list_groups(client, timeout_s=PATIENCE_S)
         return [group.group_id for group in found if group.kind == SHARE]
+
+    return _complete_names(ctx, incomplete, ask)
+
+
+def users(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Users that log in with SCRAM."""
+
+    async def ask(client: ClusterClient) -> Iterable[str]:
+        return await describe_users(client, timeout_s=PATIENCE_S)
 
     return _complete_names(ctx, incomplete, ask)
 

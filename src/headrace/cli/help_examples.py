@@ -35,6 +35,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace kafka-topics --list",
         "headrace kafka-topics --create --topic orders --partitions 3",
     ),
+    "user create": (
+        "headrace user create alice --generate",
+        "headrace user create alice --mechanism SCRAM-SHA-256 --password-file alice.txt",
+        "headrace user create admin --data ./data",
+    ),
+    "user list": ("headrace user list",),
+    "user passwd": ("headrace user passwd alice",),
+    "user delete": ("headrace user delete alice --execute",),
     "topic create": (
         "headrace topic create orders -p 6 -r 3",
         "headrace topic create orders -c retention.ms=86400000 --if-not-exists",

@@ -23,7 +23,7 @@ _GAP: Final = 2
 _DEFAULT: Final = "[default: "
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _ORDER: Final = (
-    *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config"),
+    *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config", "user"),
     *("cluster", "broker", "pipeline", "dlq", "profile", "cert", "kafka-topics", "version"),
 )
 """The order of the commands in `headrace --help`."""

@@ -27,6 +27,7 @@ from headrace.cluster.resources import (
     broker_resource,
     topic_resource,
 )
+from headrace.cluster.stored_passwords import with_clear_passwords
 
 
 class EffectiveSource(IntEnum):
@@ -92,9 +93,16 @@ class EffectiveConfig:
 
     # -- values ---------------------------------------------------------------------------------
 
+    @cached_property
+    def clear_layers(self) -> tuple[Mapping[str, str], ...]:
+        """The values of each layer, highest precedence first, with decrypted passwords: for the
+        code that uses the settings, never for a description."""
+        own, *others = (values for _, values in self._layers)
+        return (with_clear_passwords(own, others[-1]), *others)
+
     def broker_value(self, name: str) -> ConfigValue | None:
         """The effective value on this broker, dynamic changes included."""
-        for _, values in self._layers:
+        for values in self.clear_layers:
             if name in values:
                 return BROKER[name].parse(values[name])
         default = BROKER[name].default

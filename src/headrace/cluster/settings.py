@@ -6,7 +6,7 @@ secret) and the allowed values.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
 from headrace.cluster.configs.config_def import ConfigDef, ConfigValue, InvalidConfig
@@ -23,6 +23,9 @@ from headrace.cluster.listeners import (
 )
 from headrace.name_suggestion import nearest_name
 from headrace.security.principal import InvalidPrincipal, parse_super_users
+
+if TYPE_CHECKING:
+    from headrace.cluster.sasl_settings import SaslSettings
 
 FLUSH_EACH_ACK: Final = "ack"
 NO_ID: Final = -1
@@ -50,7 +53,7 @@ _LATER: Final = (
     "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.", "sasl.",
+    "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.",
     "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
@@ -63,6 +66,10 @@ _ALREADY: Final = (
 )  # fmt: skip
 """Prefixes of settings of planned features, except those under `_ALREADY`. Their values are
 validated and have no effect."""
+
+_JAAS_WITHOUT_PREFIX: Final = (
+    "ignoring sasl.jaas.config: write it as listener.name.<listener>.<mechanism>.sasl.jaas.config"
+)
 
 
 class InvalidSetting(Exception):
@@ -108,6 +115,7 @@ class BrokerSettings:
         if unbound:
             warnings = [each for each in warnings if "controller.listener.names" not in each]
             warnings.append(ignored_listeners(unbound))
+        warnings += settings._check_sasl()
         return cls(settings.static, tuple(warnings))
 
     # -- typed values: the configured value, else the default
@@ -195,6 +203,15 @@ class BrokerSettings:
         """The static settings as this listener sees them."""
         return ListenerSettings(listener, (self.static,))
 
+    def sasl(self, listener: Listener) -> "SaslSettings":
+        """The SASL settings of a listener whose security protocol uses SASL."""
+        from headrace.cluster.sasl_settings import BadSasl, read_sasl_settings
+
+        try:
+            return read_sasl_settings(self.static, listener)
+        except BadSasl as error:
+            raise InvalidSetting(error.name, error.value, error.reason) from error
+
     def controller(self) -> ControllerSettings:
         """The settings that the controller uses."""
         return ControllerSettings(
@@ -236,6 +253,16 @@ class BrokerSettings:
         self._check_listeners()
         self._check_tls()
         self._check_super_users()
+
+    def _check_sasl(self) -> list[str]:
+        """Checks the settings of each SASL listener; returns the warnings about them."""
+        warnings: dict[str, None] = {}
+        for listener in self.listeners:
+            if listener.uses_sasl:
+                warnings |= dict.fromkeys(self.sasl(listener).warnings)
+        if "sasl.jaas.config" in self.static:
+            warnings[_JAAS_WITHOUT_PREFIX] = None
+        return list(warnings)
 
     def _check_super_users(self) -> None:
         text = self.string("super.users") or ""

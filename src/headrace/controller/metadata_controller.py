@@ -42,6 +42,7 @@ from headrace.protocol.types import encode_uuid
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
+    from headrace.controller.scram_changes import AlteredUser, ScramDeletion, ScramUpsertion
 
 
 class MetadataController:
@@ -140,6 +141,13 @@ class MetadataController:
         )
         return _without_records(result) if validate_only else result
 
+    def alter_scram_credentials(
+        self, deletions: "Sequence[ScramDeletion]", upsertions: "Sequence[ScramUpsertion]"
+    ) -> "ControllerResult[AlteredUser]":
+        from headrace.controller.scram_changes import alter_credentials  # rare, and not at a start
+
+        return alter_credentials(self.image, deletions, upsertions)
+
     @property
     def rules(self) -> "Rules":
         """The topic settings that affect leader election, as of the current image."""
@@ -153,7 +161,7 @@ class MetadataController:
     @property
     def configs(self) -> ConfigControl:
         """Configurations as of the current image, to change and to describe."""
-        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static, self._rng)
 
     def _topic_config_check(self) -> ConfigCheck:
         effective = self.configs.effective  # one view for all topics of a request

@@ -202,11 +202,11 @@ class Trouble:
         if self._faults and self._go_on is None:
             node.server.allow_fast_paths(allowed=False)
             self._go_on = node.server.dispatch
-            node.server.replace_dispatch(
-                lambda connection, frame: self._dispatch(node, connection, frame)
+            _replace_dispatch(
+                node, lambda connection, frame: self._dispatch(node, connection, frame)
             )
         elif not self._faults and self._go_on is not None:
-            node.server.replace_dispatch(self._go_on)
+            _replace_dispatch(node, self._go_on)
             node.server.allow_fast_paths(allowed=True)
             self._go_on = None
 
@@ -245,6 +245,12 @@ class Trouble:
                     self._route(node)
                 return sent
         return go_on(connection, frame)
+
+
+def _replace_dispatch(node: "Node", dispatch: Dispatch) -> None:
+    node.server.replace_dispatch(dispatch)
+    if node.authentication is not None:
+        node.authentication.replace_dispatch(dispatch)
 
 
 # --- kinds of faults ----------------------------------------------------------------------------

@@ -50,6 +50,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.SYNC_GROUP: Handler("sync_group", resources((READ, GROUP))),
     ApiKey.DESCRIBE_GROUPS: Handler("describe_groups", resources((DESCRIBE, GROUP))),
     ApiKey.LIST_GROUPS: Handler("list_groups", resources((DESCRIBE, CLUSTER), (DESCRIBE, GROUP))),
+    ApiKey.SASL_HANDSHAKE: Handler("sasl_handshake", FREE),
     ApiKey.API_VERSIONS: Handler("api_versions", FREE),
     ApiKey.CREATE_TOPICS: Handler(
         "create_topics", resources((CREATE, CLUSTER), (CREATE, TOPIC), (DESCRIBE_CONFIGS, TOPIC))
@@ -93,6 +94,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Handler("alter_replica_log_dirs", cluster(ALTER)),
     ApiKey.DESCRIBE_LOG_DIRS: Handler("describe_log_dirs", cluster(DESCRIBE)),
+    ApiKey.SASL_AUTHENTICATE: Handler("sasl_authenticate", FREE),
     ApiKey.CREATE_PARTITIONS: Handler("create_partitions", resources((ALTER, TOPIC))),
     ApiKey.DELETE_GROUPS: Handler("delete_groups", resources((DELETE, GROUP))),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(
@@ -139,6 +141,10 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Handler(
         "delete_share_group_offsets", resources((DELETE, GROUP), (READ, TOPIC))
     ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Handler(
+        "describe_user_scram_credentials", cluster(DESCRIBE)
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Handler("alter_user_scram_credentials", cluster(ALTER)),
     ApiKey.ELECT_LEADERS: Handler("elect_leaders", cluster(ALTER)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler("alter_partition_reassignments", cluster(ALTER)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler("list_partition_reassignments", cluster(DESCRIBE)),
@@ -161,6 +167,7 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     }
 )
 """APIs that clients send to any broker and only the controller decides."""

@@ -176,6 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0  # unread response bytes, as counted by the owner
         self._reading = True
         self._on_close: dict[object, Callable[[], None]] = {}
+        self._allows_fast_path = True
 
     @property
     def in_flight(self) -> int:
@@ -269,8 +270,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def register_fast_path(self, fast_path: FastPath | None) -> None:
         """Offers the next frames to `fast_path`, which replaces the one before it."""
-        if self._owner.allows_fast_paths:
+        if self._owner.allows_fast_paths and self._allows_fast_path:
             self.fast_path = fast_path
+
+    def allow_fast_path(self, *, allowed: bool) -> None:
+        """Enables or disables fast paths here; without one, every request passes through
+        `dispatch`, which sees that the session of the client has ended."""
+        self._allows_fast_path = allowed
+        if not allowed:
+            self.fast_path = None
+
+    def limit_frames(self, max_frame_bytes: int | None) -> None:
+        """Refuses larger frames from now on, before memory is allocated for them; None for the
+        limit of all authenticated clients."""
+        limit = self._owner.max_frame_bytes if max_frame_bytes is None else max_frame_bytes
+        self._buffer.max_frame_bytes = limit
 
     def drain(self) -> None:
         """Starts no further requests; closes when every accepted one has been answered."""

@@ -31,16 +31,16 @@ class ReceiveBuffer:
     __slots__ = (
         "_capacity",
         "_largest",
-        "_max_frame",
         "_view",
         "bytes",
         "end",
         "frames",
+        "max_frame_bytes",
         "start",
     )
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self.start = 0
         self.end = 0
         self.frames = 0
@@ -72,8 +72,8 @@ class ReceiveBuffer:
         if available < SIZE_BYTES:
             return None
         (size,) = _SIZE.unpack_from(self.bytes, start)
-        if size < 0 or size > self._max_frame:
-            msg = f"frame of {size} bytes; this listener accepts 0 to {self._max_frame}"
+        if size < 0 or size > self.max_frame_bytes:
+            msg = f"frame of {size} bytes; this listener accepts 0 to {self.max_frame_bytes}"
             raise FrameRefused(msg)
         if available < SIZE_BYTES + size:
             return None

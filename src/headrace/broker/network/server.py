@@ -13,9 +13,10 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
+from headrace.broker.network.authentication import Authentication, AuthenticationRefused
 from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionQuotas, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
@@ -24,15 +25,26 @@ from headrace.clock import Clock
 from headrace.cluster.image import Endpoint
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
 
-if TYPE_CHECKING:
-    from headrace.broker.network.authentication import Authentication
-    from headrace.broker.tls.tls_handshakes import TlsHandshake
-    from headrace.broker.tls.tls_transport import TlsTransport
-
 log = logging.getLogger(__name__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
 AUTHENTICATION_TIMEOUT_S: Final = 30.0
+IP_LIMIT_GRACE_S: Final = 0.01
+
+
+class SecureTransport(Protocol):
+    """An open TLS connection that waits for its protocol object."""
+
+    @property
+    def peer_certificate(self) -> bytes | None: ...
+
+    def serve(self, connection: Connection) -> None: ...
+
+
+class Handshake(Protocol):
+    """A TLS handshake in progress."""
+
+    def abort(self, reason: str) -> None: ...
 
 
 class HandshakeStarter(Protocol):
@@ -42,9 +54,9 @@ class HandshakeStarter(Protocol):
         self,
         listener: str,
         connected: socket.socket,
-        complete: "Callable[[TlsTransport], None]",
+        complete: Callable[[SecureTransport], None],
         failed: Callable[[str], None],
-    ) -> "TlsHandshake": ...
+    ) -> Handshake: ...
 
 
 class _Accepted:
@@ -56,7 +68,7 @@ class _Accepted:
         self.listener = listener
         self.ip = ip
         self.connection: Connection | None = None
-        self.handshake: TlsHandshake | None = None
+        self.handshake: Handshake | None = None
         self.deadline: asyncio.TimerHandle | None = None
 
 
@@ -172,8 +184,20 @@ class Server:
             connected.close()
             return
         if self.quotas.exceeds_ip_limit(host, self._limits):
+            # The client may have closed another connection just before.
+            self._loop.call_later(
+                IP_LIMIT_GRACE_S, self._admit, listener, connected, host, f"{host}:{port}"
+            )
+        else:
+            self._admit(listener, connected, host, f"{host}:{port}")
+
+    def _admit(self, listener: Listener, connected: socket.socket, host: str, peer: str) -> None:
+        if self._closing:
             connected.close()
-            self._log_refused(f"{host}:{port}", "max.connections.per.ip")
+            return
+        if self.quotas.exceeds_ip_limit(host, self._limits):
+            connected.close()
+            self._log_refused(peer, "max.connections.per.ip")
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
@@ -199,7 +223,7 @@ class Server:
     def _start_handshake(self, accepted: _Accepted, connected: socket.socket) -> None:
         assert self.tls is not None  # a broker with such a listener has contexts
 
-        def complete(transport: "TlsTransport") -> None:
+        def complete(transport: SecureTransport) -> None:
             accepted.handshake = None
             connection = self._connect(accepted)
             connection.peer_certificate = transport.peer_certificate
@@ -280,8 +304,6 @@ class Server:
             return False
         authentication = self.authentications.get(connection.listener)
         if authentication is not None:
-            from headrace.broker.network.authentication import AuthenticationRefused
-
             try:
                 connection.dispatch = authentication.start(connection)
             except AuthenticationRefused as error:

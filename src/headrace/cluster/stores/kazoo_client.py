@@ -356,4 +356,4 @@ class KazooZooKeeper:
 
 
 def _stat(stat: Any) -> Stat:  # noqa: ANN401 - kazoo has no types
-    return Stat(stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+    return Stat(stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren)

@@ -25,14 +25,8 @@ from headrace.cluster.metadata_store import (
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.multi_packing import pack_steps
 from headrace.cluster.stores.znode_planner import ZnodePlanner
-from headrace.cluster.stores.znode_reader import (
-    StoredMetadata,
-    Znode,
-    ZnodeRead,
-    ZnodeReadResult,
-    metadata_version,
-    read_metadata,
-)
+from headrace.cluster.stores.znode_read import Znode, ZnodeRead, ZnodeReadResult
+from headrace.cluster.stores.znode_reader import StoredMetadata, metadata_version, read_metadata
 from headrace.cluster.stores.zookeeper_client import (
     CheckVersion,
     Create,
@@ -196,8 +190,10 @@ class ZooKeeperStore:
 
     async def _read_znodes(self, ask: ZnodeRead) -> ZnodeReadResult:
         found = await self._client.get_many(ask.znodes) if ask.znodes else []
-        children = [await self._client.children(path) for path in ask.children]
-        return ZnodeReadResult([z and Znode(z[0], z[1].version) for z in found], children)
+        children = await asyncio.gather(*map(self._client.children, ask.children))
+        return ZnodeReadResult(
+            [z and Znode(z[0], z[1].version, z[1].child_count) for z in found], children
+        )
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
         if not self._loaded:

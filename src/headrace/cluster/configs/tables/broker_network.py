@@ -35,6 +35,9 @@ headrace.max.inflight.requests.per.connection int 128 min=1
     Maximum number of requests of one connection in progress; above it, the socket is not read.
 headrace.max.open.files int 1024 min=64
     Maximum number of segment and index files kept open; the least recently used are closed.
+headrace.oauthbearer.allowed.urls list ""
+    URLs that sasl.oauthbearer.jwks.endpoint.url may have although they are not https: files
+    (file:///...), and http on this machine for tests.
 headrace.replica.catch.up.rate long 62914560 min=1048576
     Bytes per second that a leader sends to a lagging follower, in addition to newly appended
     records; each batch counts as 8 KiB more than its size. In-sync replicas are never

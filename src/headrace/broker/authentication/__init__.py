@@ -1,0 +1,1 @@
+"""Logins: what a broker serves on a SASL connection before its client is authenticated."""

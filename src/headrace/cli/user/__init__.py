@@ -1,0 +1,1 @@
+"""`headrace user`: users that log in with SCRAM."""
