@@ -119,6 +119,7 @@ class Broker:
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
+            self.clock,
             is_enforced=bool(settings.string("authorizer.class.name")),
             super_users=parse_super_users(settings.string("super.users") or ""),
             allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),

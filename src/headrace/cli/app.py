@@ -14,6 +14,7 @@ from headrace.cli import (
     profile_commands,
     transaction_commands,
 )
+from headrace.cli.acl import acl_commands
 from headrace.cli.broker import broker_commands
 from headrace.cli.cluster import cluster_commands
 from headrace.cli.command import GlobalOptions
@@ -56,6 +57,7 @@ app.add_typer(share_commands.app, name="share")
 app.add_typer(transaction_commands.app, name="txn")
 app.add_typer(config_commands.app, name="config")
 app.add_typer(user_commands.app, name="user")
+app.add_typer(acl_commands.app, name="acl")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")

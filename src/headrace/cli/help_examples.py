@@ -92,6 +92,25 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace config set topic orders retention.ms=86400000",
         "headrace config set broker default -u log.retention.ms",
     ),
+    "acl create": (
+        "headrace acl create --allow-principal User:alice --operation read -t orders",
+        "headrace acl create --allow-principal User:app --producer -t app- --prefixed",
+        "headrace acl create --allow-principal User:bill --consumer -t orders -g bill",
+        "headrace acl create --deny-principal User:bob --operation all --topic '*'",
+    ),
+    "acl list": (
+        "headrace acl list",
+        "headrace acl list --principal User:alice",
+        "headrace acl list --topic orders --pattern match",
+    ),
+    "acl delete": (
+        "headrace acl delete --principal User:bob",
+        "headrace acl delete --topic orders --operation read --execute",
+    ),
+    "acl check": (
+        "headrace acl check User:alice write topic:orders",
+        "headrace acl check User:alice describe cluster --host 10.0.0.7",
+    ),
     "cluster status": ("headrace cluster status", "headrace cluster status --format json"),
     "cluster brokers": ("headrace cluster brokers",),
     "cluster controller": ("headrace cluster controller",),

@@ -16,11 +16,13 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topology import ZERO_UUID, Endpoint
 from headrace.controller import (
+    acl_changes,
     broker_registration,
     feature_changes,
     producer_id_blocks,
     topic_changes,
 )
+from headrace.controller.acl_changes import DeletedAcls
 from headrace.controller.broker_registration import RegistrationResult
 from headrace.controller.config_changes import AlteredConfig, ConfigAlteration, ConfigControl
 from headrace.controller.config_validation import check_topic
@@ -39,6 +41,8 @@ from headrace.controller.topic_changes import (
 )
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
+from headrace.security.acl import Acl
+from headrace.security.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
@@ -147,6 +151,13 @@ class MetadataController:
         from headrace.controller.scram_changes import alter_credentials  # rare, and not at a start
 
         return alter_credentials(self.image, deletions, upsertions)
+
+    def create_acls(self, acls: Sequence[Acl]) -> ControllerResult[ApiError]:
+        in_znodes = bool(self._settings.static.get("zookeeper.connect"))
+        return acl_changes.create_acls(self.image, acls, in_znodes=in_znodes)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> ControllerResult[DeletedAcls]:
+        return acl_changes.delete_acls(self.image, filters)
 
     @property
     def rules(self) -> "Rules":

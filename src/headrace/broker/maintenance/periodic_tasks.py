@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final, Protocol
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.maintenance.log_cleaner import LogCleaner
 from headrace.broker.maintenance.task_scheduler import PeriodicTask
 from headrace.broker.metadata.standalone_metadata import MetadataView
@@ -27,6 +28,7 @@ SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
 DIRECTORY_CHECK_S: Final = 0.5  # how long a failed disk may keep its leaders
 FLUSH_CHECK_S: Final = 0.5  # how late a flush by flush.ms may come
+AUDIT_REPORT_S: Final = 10.0
 LOGS_PER_SLICE: Final = 64
 
 
@@ -39,6 +41,7 @@ class FailedReplicas(Protocol):
 class PeriodicTasksHost(Protocol):
     """The part of the broker that the periodic tasks use."""
 
+    access: AccessControl
     clock: Clock
     offload: Offload
     settings: BrokerSettings
@@ -74,6 +77,10 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         tasks.append(
             PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
         )
+    if host.access.is_enforced:
+        tasks.append(
+            PeriodicTask("report lines left out of the audit log", AUDIT_REPORT_S, _Audit(host).run)
+        )
     if host.settings.boolean("log.cleaner.enable"):
         tasks.append(PeriodicTask("clean logs", host.cleaner.interval_s, host.cleaner.run))
     return tasks
@@ -101,6 +108,16 @@ def _common_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
             _Producers(host).run,
         ),
     ]
+
+
+class _Audit:
+    """Logs how many lines of clients that flooded the audit log were left out."""
+
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
+
+    async def run(self) -> None:
+        self._host.access.audit.report_left_out()
 
 
 class _Connections:

@@ -82,6 +82,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.TXN_OFFSET_COMMIT: Handler(
         "txn_offset_commit", resources((WRITE, TRANSACTIONAL_ID), (READ, GROUP), (READ, TOPIC))
     ),
+    ApiKey.DESCRIBE_ACLS: Handler("describe_acls", cluster(DESCRIBE)),
+    ApiKey.CREATE_ACLS: Handler("create_acls", cluster(ALTER)),
+    ApiKey.DELETE_ACLS: Handler("delete_acls", cluster(ALTER)),
     ApiKey.DESCRIBE_CONFIGS: Handler(
         "describe_configs",
         resources(
@@ -160,6 +163,8 @@ FORWARDED: Final = frozenset(
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,

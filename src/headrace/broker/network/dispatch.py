@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar, cast
 
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.access.access_rule import ClusterAccess
+from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.network.api_handlers import FORWARDED, HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.coordinator.common.request_context import RequestContext
@@ -219,8 +220,11 @@ class Dispatcher:
         handle: Handle = partial(module.handle, self._broker)
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
+        access = self._broker.access
         if isinstance(entry.access, ClusterAccess):
-            handle = _with_cluster_access(self._broker.access, spec, entry.access, handle)
+            handle = _with_cluster_access(access, spec, entry.access, handle)
+        if access.is_enforced:
+            handle = _with_api_name(spec.name, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
@@ -249,6 +253,16 @@ def _with_cluster_access(
         return spec.response() if refusal is None else refusal
 
     return authorized
+
+
+def _with_api_name(name: str, handle: Handle) -> Handle:
+    """The handler of an API whose decisions appear in the audit log with the API's name."""
+
+    def named(context: Context, request: Struct) -> Reply:
+        CURRENT_API.set(name)
+        return handle(context, request)
+
+    return named
 
 
 def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:

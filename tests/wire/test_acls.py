@@ -1,0 +1,190 @@
+"""DescribeAcls, CreateAcls and DeleteAcls over the wire, and the access that they give and take."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from headrace.protocol.errors import ErrorCode
+from headrace.security.acl import (
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
+from headrace.security.acl_filter import ANY_ACL, AclFilter
+from headrace.testing import Broker
+from support.wire.acls import (
+    create_acls,
+    delete_acls,
+    describe_acls,
+    exactly,
+    listed,
+    topic_acl,
+)
+from support.wire.connection import Wire
+
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+VERSIONS = range(1, 4)
+DENY = AclPermission.DENY
+WRITE = AclOperation.WRITE
+ORDERS = topic_acl("orders")
+DENY_ORDERS = topic_acl("orders", "User:bob", WRITE, DENY, host="10.0.0.9")
+PREFIXED = topic_acl("ord", "User:*", prefixed=True)
+EVERY_TOPIC = topic_acl("*", "User:carol")
+GROUP = topic_acl("billing", type_=AclResourceType.GROUP)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(settings=SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def admin(broker: Broker) -> Iterator[Wire]:
+    """A super user's connection to a broker without ACLs."""
+    with Wire(broker.bootstrap_servers) as wire:
+        delete_acls(wire, [ANY_ACL])
+        yield wire
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_acls_are_created_listed_and_deleted_in_every_version(admin: Wire, version: int) -> None:
+    acls = [ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC, GROUP]
+    results = create_acls(admin, acls, version)
+    assert [(each.error_code, each.error_message) for each in results] == [(0, None)] * 5
+    assert listed(describe_acls(admin, version=version)) == set(acls)
+    (deleted,) = delete_acls(admin, [exactly(DENY_ORDERS)], version)
+    (match,) = deleted.matching_acls
+    assert (deleted.error_code, match.error_code, match.host) == (0, 0, "10.0.0.9")
+    assert listed(describe_acls(admin, version=version)) == {ORDERS, PREFIXED, EVERY_TOPIC, GROUP}
+
+
+def test_an_acl_that_exists_is_created_again_without_an_error_or_a_copy(admin: Wire) -> None:
+    for _ in range(2):
+        results = create_acls(admin, [ORDERS, ORDERS])
+        assert [each.error_code for each in results] == [0, 0]
+    assert [len(each.acls) for each in describe_acls(admin).resources] == [1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (AclFilter(name="orders"), {ORDERS, DENY_ORDERS}),
+        (AclFilter(AclResourceType.TOPIC, "orders", PatternType.MATCH),
+         {ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC}),
+        (AclFilter(AclResourceType.TOPIC, "other", PatternType.MATCH), {EVERY_TOPIC}),
+        (AclFilter(AclResourceType.TOPIC, None, PatternType.PREFIXED), {PREFIXED}),
+        (AclFilter(AclResourceType.GROUP), {GROUP}),
+        (AclFilter(principal="User:bob"), {DENY_ORDERS}),
+        (AclFilter(host="*", operation=AclOperation.READ), {ORDERS, PREFIXED, EVERY_TOPIC, GROUP}),
+        (AclFilter(permission=DENY), {DENY_ORDERS}),
+        (AclFilter(name="nothing"), set()),
+    ],
+)  # fmt: skip
+def test_filters_find_acls_when_listing_and_deleting(
+    admin: Wire, wanted: AclFilter, found: set[Acl]
+) -> None:
+    acls = {ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC, GROUP}
+    create_acls(admin, list(acls))
+    assert listed(describe_acls(admin, wanted)) == found
+    delete_acls(admin, [wanted])
+    assert listed(describe_acls(admin)) == acls - found
+
+
+def test_an_invalid_acl_does_not_affect_the_others(admin: Wire) -> None:
+    bad = ORDERS._replace(pattern=ResourcePattern(AclResourceType.TOPIC, "x", PatternType.MATCH))
+    refused, created = create_acls(admin, [bad, GROUP])
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert refused.error_message == "Invalid patternType MATCH"
+    assert created.error_code == ErrorCode.NONE
+    assert listed(describe_acls(admin)) == {GROUP}
+
+
+def test_a_filter_with_an_unknown_code_is_refused(admin: Wire) -> None:
+    unknown = AclFilter(operation=AclOperation.UNKNOWN)
+    assert describe_acls(admin, unknown).error_code == ErrorCode.INVALID_REQUEST
+    create_acls(admin, [ORDERS])
+    refused, deleted = delete_acls(admin, [unknown, exactly(ORDERS)])
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert refused.error_message == "Unknown entryFilter."
+    assert deleted.error_code == ErrorCode.NONE
+
+
+def test_concurrent_changes_of_one_resource_are_all_kept(admin: Wire, broker: Broker) -> None:
+    """KAFKA-3328: of two concurrent changes, one was lost."""
+    gone = [topic_acl("orders", f"User:gone-{index}") for index in range(8)]
+    create_acls(admin, gone)
+
+    def change(index: int) -> list[Acl]:
+        with Wire(broker.bootstrap_servers) as wire:
+            mine = [topic_acl("orders", f"User:u-{index}-{each}") for each in range(5)]
+            for acl in mine:
+                (result,) = create_acls(wire, [acl])
+                assert result.error_code == ErrorCode.NONE
+            (deleted,) = delete_acls(wire, [exactly(gone[index])])
+            assert len(deleted.matching_acls) == 1
+            return mine
+
+    with ThreadPoolExecutor(8) as pool:
+        created = [acl for mine in pool.map(change, range(8)) for acl in mine]
+    assert listed(describe_acls(admin)) == set(created)
+
+
+# --- access -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Broker]]:
+    started: list[Broker] = []
+
+    def start(settings: Mapping[str, str]) -> Broker:
+        broker = Broker(settings=settings)
+        started.append(broker)
+        return broker.start()
+
+    yield start
+    for broker in started:
+        broker.close()
+
+
+def test_without_an_authorizer_security_is_disabled(start: Callable[..., Broker]) -> None:
+    with Wire(start({}).bootstrap_servers) as wire:
+        described = describe_acls(wire)
+        (created,) = create_acls(wire, [ORDERS])
+        (deleted,) = delete_acls(wire, [ANY_ACL])
+        assert (described.error_code, described.error_message) == (
+            ErrorCode.SECURITY_DISABLED,
+            "No Authorizer is configured on the broker",
+        )
+        for each in (created, deleted):
+            assert each.error_code == ErrorCode.SECURITY_DISABLED
+            assert each.error_message == "No Authorizer is configured."
+
+
+def test_acls_are_described_and_altered_only_with_the_right_on_the_cluster(
+    start: Callable[..., Broker],
+) -> None:
+    broker = start({**SETTINGS, "super.users": "User:admin"})
+    failed = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with Wire(broker.bootstrap_servers) as wire:
+        assert describe_acls(wire).error_code == failed
+        assert [each.error_code for each in create_acls(wire, [ORDERS, GROUP])] == [failed] * 2
+        assert [each.error_code for each in delete_acls(wire, [ANY_ACL])] == [failed]
+
+
+def test_acls_survive_a_restart(start: Callable[..., Broker]) -> None:
+    broker = start(SETTINGS)
+    acls = [ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC, GROUP]
+    with Wire(broker.bootstrap_servers) as wire:
+        create_acls(wire, acls)
+        delete_acls(wire, [exactly(GROUP)])
+    broker.restart()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert listed(describe_acls(wire)) == set(acls) - {GROUP}
