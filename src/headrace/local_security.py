@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from headrace.certificate_files import SERVER, CertificateFiles
+from headrace.client.users import NewCredential
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, MetadataRecord, ScramCredentialChanged
 from headrace.cluster.metadata_store import MetadataStore
+from headrace.controller.scram_changes import credential_of
 from headrace.security.acl import Acl
-from headrace.security.scram_credential import (
-    MIN_ITERATIONS,
-    ScramCredential,
-    ScramMechanism,
-    derive_credential,
-)
+from headrace.security.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 SecurityProtocol: TypeAlias = Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 MECHANISM: Final = ScramMechanism.SCRAM_SHA_512
@@ -77,11 +74,11 @@ def new_password() -> str:
     return secrets.token_urlsafe(PASSWORD_BYTES)
 
 
-def credential_of(password: str) -> ScramCredential:
+def new_credential(user: str, password: str) -> ScramCredential:
     """A credential with a new salt."""
-    return derive_credential(
-        MECHANISM, password, salt=secrets.token_bytes(SALT_BYTES), iterations=MIN_ITERATIONS
-    )
+    salt = secrets.token_bytes(SALT_BYTES)
+    new = NewCredential(user, MECHANISM, password, salt, MIN_ITERATIONS)
+    return credential_of(MECHANISM, salt, new.salted_password, MIN_ITERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ class FirstUsers:
     def records(self, image: MetadataImage) -> list[MetadataRecord]:
         """The records that this image lacks."""
         found: list[MetadataRecord] = [
-            ScramCredentialChanged(user, MECHANISM, credential_of(password))
+            ScramCredentialChanged(user, MECHANISM, new_credential(user, password))
             for user, password in self.passwords.items()
             if self.replaces or (user, MECHANISM) not in image.scram_credentials
         ]

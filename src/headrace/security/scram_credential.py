@@ -40,24 +40,3 @@ class ScramCredential:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
-
-
-def derive_credential(
-    mechanism: ScramMechanism, password: str, *, salt: bytes, iterations: int = MIN_ITERATIONS
-) -> ScramCredential:
-    """The credential of a password. `salt` must be new for each credential."""
-    # Imported here: every broker imports this module, and few derive a credential.
-    import hashlib
-    import hmac
-    import unicodedata
-
-    algorithm = mechanism.algorithm
-    normalized = unicodedata.normalize("NFKC", password).encode()
-    salted = hashlib.pbkdf2_hmac(algorithm, normalized, salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", algorithm)
-    return ScramCredential(
-        salt,
-        hashlib.new(algorithm, client_key).digest(),
-        hmac.digest(salted, b"Server Key", algorithm),
-        iterations,
-    )

@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Final, Protocol
 
@@ -91,6 +91,7 @@ class Server:
         self._loop = loop
         self._accepts_sockets = accepts_sockets
         self.dispatch: Dispatch = dispatcher.dispatch
+        self._first_dispatch = self.dispatch  # what authentications return
         self.authentication_timeout_s = AUTHENTICATION_TIMEOUT_S
         self.tls: HandshakeStarter | None = None
         self.authentications: dict[str, Authentication] = {}
@@ -107,6 +108,11 @@ class Server:
         self.allows_fast_paths = True
         self._all_closed: asyncio.Event | None = None
         self._closing = False
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """The open connections."""
+        return self._connections.keys()
 
     def apply_limits(self, limits: ServerLimits) -> None:
         """Sets the limits for connections and requests from now on."""
@@ -305,7 +311,9 @@ class Server:
         authentication = self.authentications.get(connection.listener)
         if authentication is not None:
             try:
-                connection.dispatch = authentication.start(connection)
+                dispatch = authentication.start(connection)
+                replaced = dispatch == self._first_dispatch
+                connection.dispatch = self.dispatch if replaced else dispatch
             except AuthenticationRefused as error:
                 log.info("refused a client", extra={"peer": connection.peer, "reason": str(error)})
                 return False

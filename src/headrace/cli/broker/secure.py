@@ -29,8 +29,8 @@ from headrace.local_security import (
     properties_text,
     seeded,
 )
+from headrace.storage.directories.directory_names import SECURITY
 
-FOLDER: Final = "security"
 PROTOCOL: Final = "SASL_SSL"
 CLIENT_FILE: Final = "client.properties"
 JAVA_FILE: Final = "client-java.properties"
@@ -64,7 +64,7 @@ def secure_settings(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folder(log_dirs: Sequence[str]) -> Path:
-    return Path(log_dirs[0]).absolute() / FOLDER
+    return Path(log_dirs[0]).absolute() / SECURITY
 
 
 class SecuredNode:
