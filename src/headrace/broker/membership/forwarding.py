@@ -57,6 +57,7 @@ ONE_TRY_S: Final = 10.0
 
 _PARTS: Final = (
     "topics", "responses", "results", "replica_election_results", "partition_result",
+    "entries",
     "filter_results",
 )  # fmt: skip
 """The fields that contain the error codes of a response, if not at the top level."""
