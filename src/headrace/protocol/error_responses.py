@@ -42,6 +42,8 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "partition": ("partition", "partition_index"),
     "index": ("index", "partition_index"),
 }
+# Response arrays that repeat those of the request.
+_REPEATED: Final = ("entity",)
 # Fields whose value for "none" in Kafka is not the field's default.
 _NONE_VALUES: Final[dict[str, object]] = {
     "base_offset": -1,
@@ -95,7 +97,7 @@ def _failed_part(
     names = {field.name for field in fields}
     values = {name: value for name, value in _NONE_VALUES.items() if name in names}
     if not top:
-        values |= _identity(fields, part)
+        values |= _identity(fields, part) | _repeated_arrays(fields, part)
     coded = [name for name in _CODES if name in names]
     if not coded:
         return _failed_parts(cls, part, version, failure, values)
@@ -147,6 +149,19 @@ def _request_parts(part: Struct, version: int, name: str) -> Sequence[Part]:
         return ()
     parts: Sequence[Part] | None = getattr(part, name if name in arrays else arrays[0])
     return parts or ()
+
+
+def _repeated_arrays(fields: Sequence[Field], part: Part) -> dict[str, object]:
+    """The arrays that identify the part, such as the entity of a quota."""
+    repeated: dict[str, object] = {}
+    for field in fields:
+        if field.name in _REPEATED and field.struct is not None and hasattr(part, field.name):
+            names = [inner.name for inner in fields_of(field.struct)]
+            repeated[field.name] = [
+                field.struct(**{name: getattr(each, name) for name in names})
+                for each in getattr(part, field.name)
+            ]
+    return repeated
 
 
 def _identity(fields: Sequence[Field], part: Part) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """CreateTopics (key 19), versions 2-7: creates topics.
 
 * v5: the response has the topic's configs.
+* v6: a topic over the client's `controller_mutation_rate` is refused (KIP-599).
 * v7: the response has the topic id.
 """
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_CONFIGS: Final = 5
+FIRST_VERSION_WITH_STRICT_QUOTA: Final = 6
 UNKNOWN: Final = -1
 _DENIED: Final = "Authorization failed."  # Kafka's message
 
@@ -66,15 +68,21 @@ async def handle(
         topic.name: {name: value for name, value in topic.configs if value is not None}
         for topic in new
     }
+    charge = broker.quotas.mutation_charge(
+        context, is_strict=context.version >= FIRST_VERSION_WITH_STRICT_QUOTA
+    )
     results = await broker.metadata.decide(
-        lambda controller: controller.create_topics(new, validate_only=request.validate_only)
+        lambda controller: controller.create_topics(
+            new, validate_only=request.validate_only, charge=charge.take
+        )
     )
     with_configs = context.version >= FIRST_VERSION_WITH_CONFIGS
     return CreateTopicsResponse(
+        throttle_time_ms=charge.throttle_ms,
         topics=[
             _topic_result(broker, created, configs[created.name] if with_configs else None)
             for created in results
-        ]
+        ],
     )
 
 

@@ -1,6 +1,6 @@
 """DeleteTopics (key 20), versions 1-6: deletes topics.
 
-* v5: error messages.
+* v5: error messages. A topic over the client's `controller_mutation_rate` is refused (KIP-599).
 * v6: topics by name or by id.
 """
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
+FIRST_VERSION_WITH_STRICT_QUOTA: Final = 5
 FIRST_VERSION_WITH_IDS: Final = 6
 
 
@@ -54,8 +55,14 @@ async def handle(
         refs = [TopicRef(topic.name, topic.topic_id) for topic in request.topics]
     else:
         refs = [TopicRef(name) for name in request.topic_names]
-    results = await broker.metadata.decide(lambda controller: controller.delete_topics(refs))
+    charge = broker.quotas.mutation_charge(
+        context, is_strict=context.version >= FIRST_VERSION_WITH_STRICT_QUOTA
+    )
+    results = await broker.metadata.decide(
+        lambda controller: controller.delete_topics(refs, charge=charge.take)
+    )
     return DeleteTopicsResponse(
+        throttle_time_ms=charge.throttle_ms,
         responses=[
             DeletableTopicResult(
                 name=deleted.name,
@@ -64,5 +71,5 @@ async def handle(
                 error_message=deleted.error.message,
             )
             for deleted in results
-        ]
+        ],
     )

@@ -27,7 +27,12 @@ from headrace.broker.fetch.fetch_reader import (
     group_by_topic,
     read_partitions,
 )
-from headrace.broker.fetch.fetch_session import FetchPlan, PartitionKey, WantedPartition
+from headrace.broker.fetch.fetch_session import (
+    NO_SESSION,
+    FetchPlan,
+    PartitionKey,
+    WantedPartition,
+)
 from headrace.broker.fetch.replica_selector import RACK_AWARE, nearest_replica
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.leader_hints import (
@@ -138,13 +143,27 @@ def _fetch_response(
     plan: FetchPlan,
     limits: FetchLimits,
 ) -> FetchResponse:
+    metered = broker.quotas.record_fetch(context, fetched.size_bytes)
+    if metered is not None and not metered.is_recorded:
+        return _throttled_response(broker, plan, metered.throttle_ms)
     response = FetchResponse(
+        throttle_time_ms=0 if metered is None else metered.throttle_ms,
         session_id=plan.session_id,
         responses=group_by_topic(fetched, plan, by_topic_id=limits.by_topic_id),
     )
     if fetched.answer_now and context.version >= FIRST_VERSION_WITH_ENDPOINTS:
         _add_leader_hints(broker, context, response)
     return response
+
+
+def _throttled_response(broker: Broker, plan: FetchPlan, throttle_ms: int) -> FetchResponse:
+    """The response to a client over its quota: no records (KIP-219). The positions of its session
+    are as before; a new session is not created, because the client did not get its partitions."""
+    session_id = plan.session_id
+    if plan.session is not None and not plan.incremental:
+        broker.fetch_sessions.close(session_id)
+        session_id = NO_SESSION
+    return FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id, responses=[])
 
 
 def _add_leader_hints(broker: Broker, context: Context, response: FetchResponse) -> None:
@@ -172,6 +191,9 @@ def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> Fe
     if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
         # Unsent responses occupy much memory. Small responses limit the memory for each client.
         max_bytes = min(max_bytes, REDUCED_FETCH_BYTES)
+    quota_bytes = broker.quotas.max_fetch_bytes(context)
+    if quota_bytes is not None:  # more would certainly exceed the quota
+        max_bytes = min(max_bytes, quota_bytes)
     return FetchLimits(
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),

@@ -16,10 +16,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from headrace.broker.access.access_control import AccessControl
-from headrace.broker.access.access_rule import AccessRule, ClusterAccess
+from headrace.broker.access.access_rule import AccessRule, ClusterAccess, is_between_brokers
 from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.network.api_handlers import FORWARDED, HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ErrorCode, ProtocolError
@@ -29,6 +30,7 @@ from headrace.security.session import INTERNAL, Session
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import Authorize
+    from headrace.broker.quotas.request_charge import RequestCharge
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
@@ -105,6 +107,7 @@ class RequestHost(Protocol):
     """The broker whose requests are dispatched. Handlers take it as their first argument."""
 
     access: AccessControl
+    quotas: ClientQuotas
 
     @property
     def is_member(self) -> bool:
@@ -124,6 +127,7 @@ class _Route:
         "flexible_since",
         "handle",
         "in_place",
+        "is_between_brokers",
         "max_version",
         "min_version",
         "reader",
@@ -136,6 +140,8 @@ class _Route:
         spec: ApiSpec,
         handle: Handle,
         answer_unsupported_version: Callable[[], Struct] | None,
+        *,
+        is_between_brokers: bool,
     ) -> None:
         self.spec = spec
         self.answer_unsupported_version = answer_unsupported_version
@@ -148,6 +154,7 @@ class _Route:
         # Produce appends its payload before it first waits, so it may read from the receive
         # buffer; every other request gets its own copy of a small frame.
         self.in_place = spec.key is ApiKey.PRODUCE
+        self.is_between_brokers = is_between_brokers  # no quota applies
 
 
 class Dispatcher:
@@ -155,6 +162,7 @@ class Dispatcher:
 
     def __init__(self, broker: RequestHost) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         self._routes: dict[int, _Route] = {}
 
     def dispatch(
@@ -181,8 +189,13 @@ class Dispatcher:
         read = route.readers.get(version)
         if read is None:
             read = route.readers[version] = route.reader(version)
+        context = Context(connection, version, body)
+        quotas = self._quotas
+        charge = quotas.charge(context, route.spec) if quotas.is_active else None
         request, _ = read(body, pos, len(body))
-        reply = route.handle(Context(connection, version, body), request)
+        if charge is not None and not route.is_between_brokers:
+            return _dispatch_charged(route, context, request, correlation_id, charge)
+        reply = route.handle(context, request)
         if reply is None:
             return None
         if isinstance(reply, bytes):  # a response that the handler had mostly encoded
@@ -229,8 +242,36 @@ class Dispatcher:
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
-        route = self._routes[key] = _Route(spec, handle, unsupported)
+        route = self._routes[key] = _Route(
+            spec, handle, unsupported, is_between_brokers=is_between_brokers(entry.access)
+        )
         return route
+
+
+def _dispatch_charged(
+    route: _Route, context: Context, request: Struct, correlation_id: int, charge: "RequestCharge"
+) -> Parts | Pipelined | Serial | None:
+    """Starts a request whose cost is charged to the quotas of its client."""
+    spec, version = route.spec, context.version
+
+    def encode_charged(answer: object) -> Parts | None:
+        settled = charge.settle(cast("Answer", answer))
+        if settled is None:
+            return None
+        if isinstance(settled, bytes):
+            return [_framed(version >= route.flexible_since, correlation_id, settled)]
+        charge.resume()
+        parts = encode(spec, version, correlation_id, settled)
+        charge.add_encoding()
+        return parts
+
+    reply = route.handle(context, request)
+    charge.pause()
+    if isinstance(reply, asyncio.Future):
+        return Pipelined(cast("asyncio.Future[object]", reply), encode_charged)
+    if isinstance(reply, Coroutine):
+        return Serial(charge.measured(reply), encode_charged)
+    return encode_charged(reply)
 
 
 def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
