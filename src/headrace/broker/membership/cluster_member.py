@@ -80,7 +80,7 @@ class ClusterMember:
             lambda id_: self.membership.incarnation_of(id_),
         )
         self.forwarding = self.metadata.forwarding = Forwarding(
-            broker.node_id, lambda: self.membership, partial(handler_of, broker)
+            broker.node_id, lambda: self.membership, partial(handler_of, broker), broker.access
         )
         self.membership = BrokerLifecycle(
             store,
