@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from headrace.cluster.sasl_settings import SaslSettings
 
 FLUSH_EACH_ACK: Final = "ack"
+AUTHORIZERS: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""The values of authorizer.class.name; both are the built-in authorizer."""
 NO_ID: Final = -1
 UNSET_ID: Final = str(NO_ID)
 
@@ -49,8 +54,8 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "alter.log.dirs.", "authorizer.",
-    "controller.quota.", "delegation.token.", "follower.",
+    "alter.log.dirs.",
+    "controller.quota.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.",
@@ -253,6 +258,17 @@ class BrokerSettings:
         self._check_listeners()
         self._check_tls()
         self._check_super_users()
+        self._check_authorizer()
+
+    def _check_authorizer(self) -> None:
+        name = "authorizer.class.name"
+        chosen = self.string(name) or ""
+        if chosen and chosen not in AUTHORIZERS:
+            reason = (
+                "a Java class cannot run here; "
+                f"{' and '.join(AUTHORIZERS)} both select the built-in authorizer"
+            )
+            raise InvalidSetting(name, chosen, reason)
 
     def _check_sasl(self) -> list[str]:
         """Checks the settings of each SASL listener; returns the warnings about them."""
