@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,9 @@ from support.brokers.bootstrap import REFERENCE, serving
 from support.brokers.processes import BrokerProcess, Spawn
 from support.wire.connection import Wire
 from support.wire.topics import MakeTopic, create_topic
+
+if TYPE_CHECKING:
+    from support.security.certificates import CertificateAuthority
 
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("headrace", deadline=None)
@@ -119,3 +123,11 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
             return started.enter_context(broker)
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> "CertificateAuthority":
+    """The certificate authority that the tests of a run share."""
+    from support.security.certificates import CertificateAuthority
+
+    return CertificateAuthority(tmp_path_factory.mktemp("certificates"))

@@ -40,6 +40,7 @@ from support.brokers.cluster_stores import (
     World,
     until,
 )
+from support.brokers.security_records import SECURITY_RECORDS, SECURITY_REMOVALS
 
 TOPIC_ID = b"t" * 16
 STATE = Partition((1, 2, 3), (1, 2, 3), 1)
@@ -428,6 +429,7 @@ def everything(controller: Elected) -> list[MetadataRecord]:
         changed(1, 1),
         TopicDeleted(b"g" * 16),
         ProducerIdsReserved(1000),
+        *SECURITY_RECORDS,
     ]
 
 
@@ -445,6 +447,32 @@ def test_committed_metadata_is_loaded_by_every_broker(world: World) -> None:
             assert loaded.version >= image.version
 
     run(world, test())
+
+
+def test_security_records_survive_a_change_of_the_controller(world: World) -> None:
+    async def test() -> None:
+        one, two = await world.store("one"), await world.store("two")
+        first = await elected(one)
+        image = (await one.load()).apply(SECURITY_RECORDS)
+        await one.commit(SECURITY_RECORDS, first)
+        second = await two.elect(2, instead_of=(1, first.controller_epoch))
+        assert second is not None
+        _check_security(await two.load(), image)
+        image = image.apply(SECURITY_REMOVALS)
+        await two.commit(SECURITY_REMOVALS, second)
+        with pytest.raises(Fenced):
+            await one.commit(SECURITY_RECORDS, first)
+        _check_security(await one.load(), image)
+        _check_security(await two.load(), image)
+
+    run(world, test())
+
+
+def _check_security(loaded: MetadataImage, expected: MetadataImage) -> None:
+    assert loaded.acls == expected.acls
+    assert loaded.scram_credentials == expected.scram_credentials
+    assert loaded.quotas == expected.quotas
+    assert loaded.delegation_tokens == expected.delegation_tokens
 
 
 def test_versions_only_grow_over_commits_controllers_and_loads(world: World) -> None:

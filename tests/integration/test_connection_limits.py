@@ -1,5 +1,6 @@
 """Too many connections, and idle connections."""
 
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -9,7 +10,7 @@ from headrace.protocol.messages.metadata import MetadataRequest
 from support.brokers.processes import Spawn, answers
 from support.waiting import wait_for
 from support.wire.batches import batch, produce
-from support.wire.connection import ConnectionEnded, Wire
+from support.wire.connection import TIMEOUT_S, ConnectionEnded, Wire
 from support.wire.topics import create_topic
 
 LIMIT = 5
@@ -18,11 +19,10 @@ BACKLOG = 50
 """Of these connections at once, none waits a second for the kernel to repeat its first packet."""
 
 
-@pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])
-def test_connections_over_the_limit_are_rejected_and_others_continue(
-    spawn: Spawn, setting: str
+def test_connections_over_the_limit_of_an_address_are_rejected_and_others_continue(
+    spawn: Spawn,
 ) -> None:
-    broker = spawn({setting: LIMIT})
+    broker = spawn({"max.connections.per.ip": LIMIT})
     with ExitStack() as opened:
         # The connection that checked the start may still be open.
         wait_for(lambda: _served(broker.bootstrap_servers), "the start's connection is gone")
@@ -36,6 +36,30 @@ def test_connections_over_the_limit_are_rejected_and_others_continue(
             wire.ask(MetadataRequest(topics=[]), 12)
         served[0].close()
         wait_for(lambda: _served(broker.bootstrap_servers), "the free place is taken")
+
+
+def test_a_connection_over_max_connections_waits_until_another_ends(spawn: Spawn) -> None:
+    broker = spawn({"max.connections": LIMIT})
+    with ExitStack() as opened:
+        wires = [opened.enter_context(Wire(broker.bootstrap_servers)) for _ in range(LIMIT)]
+        for wire in wires:
+            wire.ask(ApiVersionsRequest(), 0)
+        late = opened.enter_context(Wire(broker.bootstrap_servers, timeout_s=0.3))
+        late.send(ApiVersionsRequest(), 0)
+        with pytest.raises(TimeoutError):
+            late.receive_frame()
+        wires[0].close()
+        late.socket.settimeout(TIMEOUT_S)
+        late.receive_frame()
+
+
+def test_connections_over_the_rate_wait(spawn: Spawn) -> None:
+    broker = spawn({"max.connection.creation.rate": 10})
+    with ExitStack() as opened:
+        start = time.monotonic()
+        for _ in range(15):
+            opened.enter_context(Wire(broker.bootstrap_servers)).ask(ApiVersionsRequest(), 0)
+        assert time.monotonic() - start > 0.4
 
 
 def test_many_idle_connections_do_not_disturb_a_busy_one(spawn: Spawn) -> None:

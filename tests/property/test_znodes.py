@@ -33,6 +33,7 @@ from headrace.cluster.stores.multi_packing import pack_steps
 from headrace.cluster.stores.znode_planner import ZnodePlanner
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.testing.simulated_znodes import ZnodeTree
+from support.brokers.security_records import SECURITY_TYPES, security_record_for
 from support.brokers.znode_tables import new_tree, read_tree
 
 ELECTED = Elected(1, 7, 0)
@@ -86,6 +87,8 @@ def record_for(draw: st.DrawFn, image: MetadataImage) -> MetadataRecord | None:
     topics = list(image.topics.values())
     topic = draw(st.sampled_from(topics)) if topics else None
     broker_id = draw(st.sampled_from(sorted(image.brokers))) if image.brokers else None
+    if kind in SECURITY_TYPES:
+        return security_record_for(draw, image, kind)
     if kind in (BrokerFenced, BrokerLeaving, BrokerUnregistered):
         return None if broker_id is None else kind(broker_id)
     if kind in (PartitionsAdded, PartitionChanged, TopicDeleted) and topic is None:

@@ -26,23 +26,19 @@ from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.membership.standalone import Standalone
 from headrace.broker.network.broker_limits import BrokerLimits
 from headrace.broker.network.dispatch import Dispatcher, Handle
-from headrace.broker.network.server import (
-    FirstDispatch,
-    Server,
-    advertised_endpoints,
-    host_and_port,
-)
+from headrace.broker.network.server import Server, advertised_endpoints, host_and_port
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.partitions.log_configs import LogConfigs
 from headrace.broker.partitions.metadata_publisher import MetadataPublisher, changed_topics
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.partitions.replica_roles import ReplicaRoles, Role, RoleChanged
+from headrace.broker.quotas.client_quotas import ClientQuotas
+from headrace.broker.quotas.exemption import BrokerExemption
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.broker.runtime.timers import Timers
 from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
-from headrace.cluster.listeners import Listener
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
@@ -51,6 +47,7 @@ from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
+from headrace.security.quota_windows import QuotaWindows
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import LogDirFailed, StorageError
 from headrace.storage.files.filesystem import make_directories
@@ -58,6 +55,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.access.delegation_tokens import DelegationTokens
     from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
@@ -67,6 +65,7 @@ if TYPE_CHECKING:
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
+    from headrace.broker.tls.tls_listeners import TlsListeners
     from headrace.controller.active_controller import ActiveController
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
@@ -94,7 +93,7 @@ class Broker:
         self.environment = environment or Environment()
         self.clock = self.environment.clock
         self.random = self.environment.random
-        self.limits = BrokerLimits.from_config(self._effective_config(MetadataImage()))
+        self.limits = self._limits_of(MetadataImage())
         self.node_id = settings.node_id
         self.stopping = False
         self._serving = False
@@ -119,13 +118,27 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self.tokens = self._delegation_tokens()
+        self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
         self.access = AccessControl(
             lambda: self.metadata.image,
+            self.clock,
             is_enforced=bool(settings.string("authorizer.class.name")),
             super_users=parse_super_users(settings.string("super.users") or ""),
             allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),
+            inter_broker_listener=settings.inter_broker_listener.name,
+        )
+        self.quotas = ClientQuotas(
+            _quota_windows(settings, "quota"),
+            _quota_windows(settings, "controller.quota"),
+            self.clock.monotonic,
+            BrokerExemption(
+                self.access,
+                settings.inter_broker_listener.name,
+                lambda: self.is_member,
+            ),
         )
 
     @property
@@ -193,6 +206,14 @@ class Broker:
             return self.member.broker_epoch
         return self.metadata.image.brokers[self.node_id].epoch
 
+    def _delegation_tokens(self) -> "DelegationTokens | None":
+        """None without `delegation.token.secret.key`: delegation tokens are off."""
+        if not self.settings.string("delegation.token.secret.key"):
+            return None
+        from headrace.broker.access.delegation_tokens import DelegationTokens
+
+        return DelegationTokens(self.settings, lambda: self.metadata.image, self.clock)
+
     # --- coordinators ---------------------------------------------------------------------------
 
     @property
@@ -254,11 +275,19 @@ class Broker:
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
         dispatcher = Dispatcher(self)
-        self.server = Server(self.loop, self.clock, dispatcher, self.limits.server)
+        self.server = Server(
+            self.loop,
+            self.clock,
+            dispatcher,
+            self.limits.server,
+            accepts_sockets=self.environment.accepts_sockets,
+        )
         if any(listener.uses_sasl for listener in self.settings.listeners):
             from headrace.broker.authentication.authentication import Authentication
 
             self.authentication = Authentication(self, dispatcher.dispatch)
+            if self.tokens is not None:
+                self.authentication.find_token = self.tokens.login
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
@@ -283,19 +312,23 @@ class Broker:
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
         self.metadata = role.metadata
+        self._fast_path_acls = self.metadata.image.acls
+        if self.member is not None:
+            # Before the image is applied, which may take long.
+            self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
+        await self._open_tls()
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
-            (
-                listener,
-                await self.server.bind(listener, backlog, await self._first_dispatch(listener)),
-            )
+            (listener, await self.server.bind(listener, backlog))
             for listener in self.settings.listeners
         ]
         self.endpoints = advertised_endpoints(
             bound, self.settings.advertised_listeners, self.environment.host_name
         )
         await role.join()
+        if self.tls is not None:
+            await self.tls.open_all(self.effective)
         for warning in self.settings.warnings:
             log.warning(warning)
         self.task_scheduler.start(periodic_tasks(self))
@@ -310,11 +343,21 @@ class Broker:
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
 
-    async def _first_dispatch(self, listener: Listener) -> FirstDispatch | None:
-        """What serves the new connections of a listener until their clients are authenticated."""
-        if self.authentication is None or not listener.uses_sasl:
-            return None
-        return await self.authentication.first_dispatch(listener)
+    async def _open_tls(self) -> None:
+        """Prepares the server for listeners other than PLAINTEXT."""
+        listeners = self.settings.listeners
+        self.server.authentication_timeout_s = (
+            self.settings.integer("headrace.authentication.timeout.ms") / 1000
+        )
+        if len(listeners) > 1:
+            self.server.quotas.exempt_listener = self.settings.inter_broker_listener.name
+        if any(listener.uses_tls for listener in listeners):
+            from headrace.broker.tls.tls_listeners import TlsListeners
+
+            self.tls = self.server.tls = TlsListeners(self)
+            await self.tls.open(self._effective_config(self.metadata.image))
+        if self.authentication is not None:
+            await self.authentication.open()
 
     def _set_node_id(self, node_id: int) -> None:
         """Sets the id; runs before any part that uses it is built."""
@@ -358,6 +401,7 @@ class Broker:
         """Assigns the replica roles of a starting broker."""
         self._metadata_publisher.load(image)
         self._apply_limits(image)
+        self._apply_quotas(image)
 
     def _coordinator_role_changed(
         self, topic: str, index: int, before: Role | None, after: Role | None
@@ -374,12 +418,21 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the image after these records to this broker."""
+        self._drop_fast_paths_after_acl_change()
         if self.authentication is not None:
             self.authentication.metadata_changed(records)
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
+        self._apply_quotas(image)
         if changed and self._coordinators is not None:
             self._coordinators.topics_changed(changed)
+
+    def _drop_fast_paths_after_acl_change(self) -> None:
+        """A fast path serves requests like one that was allowed."""
+        acls = self.metadata.image.acls
+        if acls is not self._fast_path_acls:
+            self._fast_path_acls = acls
+            self.server.drop_fast_paths()
 
     @property
     def effective(self) -> EffectiveConfig:
@@ -395,8 +448,20 @@ class Broker:
 
     def _apply_limits(self, image: MetadataImage) -> None:
         """Applies the settings that may change while the broker runs."""
-        self.limits = BrokerLimits.from_config(self._effective_config(image))
+        self.limits = self._limits_of(image)
         self.server.apply_limits(self.limits.server)
+        if self.tls is not None:
+            self.tls.settings_changed(self._effective_config(image))
+
+    def _limits_of(self, image: MetadataImage) -> BrokerLimits:
+        return BrokerLimits.from_config(self._effective_config(image), self.settings.listeners)
+
+    def _apply_quotas(self, image: MetadataImage) -> None:
+        if self.quotas.update(image.quotas):
+            # A fast path does not measure the time of its requests.
+            measures = self.quotas.limits_request_time
+            self.server.allow_fast_paths(allowed=not measures, reason="request_percentage")
+            self.server.address_delay_s = self.quotas.connection_throttle_s
 
     def _count_full_logs(self, directory: str | None) -> int:
         """The number of logs in this directory, or in all, whose last append failed on a full
@@ -539,3 +604,10 @@ class Broker:
         if self._cluster_role is not None:
             self._cluster_role.close()
         self.offload.close()
+
+
+def _quota_windows(settings: BrokerSettings, prefix: str) -> QuotaWindows:
+    return QuotaWindows(
+        settings.integer(f"{prefix}.window.num"),
+        float(settings.integer(f"{prefix}.window.size.seconds")),
+    )

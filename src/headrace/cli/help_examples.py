@@ -92,6 +92,25 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace config set topic orders retention.ms=86400000",
         "headrace config set broker default -u log.retention.ms",
     ),
+    "acl create": (
+        "headrace acl create --allow-principal User:alice --operation read -t orders",
+        "headrace acl create --allow-principal User:app --producer -t app- --prefixed",
+        "headrace acl create --allow-principal User:bill --consumer -t orders -g bill",
+        "headrace acl create --deny-principal User:bob --operation all --topic '*'",
+    ),
+    "acl list": (
+        "headrace acl list",
+        "headrace acl list --principal User:alice",
+        "headrace acl list --topic orders --pattern match",
+    ),
+    "acl delete": (
+        "headrace acl delete --principal User:bob",
+        "headrace acl delete --topic orders --operation read --execute",
+    ),
+    "acl check": (
+        "headrace acl check User:alice write topic:orders",
+        "headrace acl check User:alice describe cluster --host 10.0.0.7",
+    ),
     "cluster status": ("headrace cluster status", "headrace cluster status --format json"),
     "cluster brokers": ("headrace cluster brokers",),
     "cluster controller": ("headrace cluster controller",),
@@ -135,6 +154,22 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "dlq replay": (
         "headrace dlq replay orders.dlq --where 'error = NotJson'",
         "headrace dlq replay orders.dlq --python fixes.py:repair --execute",
+    ),
+    "token create": (
+        "headrace token create",
+        "headrace token create --renewer User:scheduler --max-lifetime 3d",
+        "headrace token create --owner User:alice --format json",
+    ),
+    "token list": ("headrace token list", "headrace token list --owner User:alice"),
+    "token renew": ("headrace token renew 4yp2Qx7kSn-ZQp5iJkR3mA --for 12h",),
+    "token expire": ("headrace token expire 4yp2Qx7kSn-ZQp5iJkR3mA --execute",),
+    "cert dev": (
+        "headrace cert dev ./certs --host kafka.example.com --client alice",
+        "headrace cert dev ./certs --renew",
+    ),
+    "profile create": (
+        "headrace profile create local --from client.properties --default",
+        "headrace profile create production -b kafka-1:9093 security.protocol=SSL",
     ),
     "profile list": ("headrace profile list",),
     "profile show": ("headrace --profile production profile show",),

@@ -23,8 +23,9 @@ _GAP: Final = 2
 _DEFAULT: Final = "[default: "
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _ORDER: Final = (
-    *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config", "user"),
-    *("cluster", "broker", "pipeline", "dlq", "profile", "kafka-topics", "version"),
+    *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config"),
+    *("user", "acl", "quota", "token", "cert", "cluster", "broker", "pipeline", "dlq"),
+    *("profile", "kafka-topics", "version"),
 )
 """The order of the commands in `headrace --help`."""
 _NO_SHORT_NAME: Final = " " * len("-x, ")

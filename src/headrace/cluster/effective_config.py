@@ -19,6 +19,7 @@ from headrace.cluster.configs.catalog import (
 )
 from headrace.cluster.configs.config_def import ConfigDef, ConfigType, ConfigValue, UpdateMode
 from headrace.cluster.image import MetadataImage
+from headrace.cluster.listener_settings import ListenerSettings
 from headrace.cluster.resources import (
     CLUSTER_DEFAULT,
     ConfigResource,
@@ -26,6 +27,7 @@ from headrace.cluster.resources import (
     broker_resource,
     topic_resource,
 )
+from headrace.cluster.stored_passwords import with_clear_passwords
 
 
 class EffectiveSource(IntEnum):
@@ -91,13 +93,24 @@ class EffectiveConfig:
 
     # -- values ---------------------------------------------------------------------------------
 
+    @cached_property
+    def clear_layers(self) -> tuple[Mapping[str, str], ...]:
+        """The values of each layer, highest precedence first, with decrypted passwords: for the
+        code that uses the settings, never for a description."""
+        own, *others = (values for _, values in self._layers)
+        return (with_clear_passwords(own, others[-1]), *others)
+
     def broker_value(self, name: str) -> ConfigValue | None:
         """The effective value on this broker, dynamic changes included."""
-        for _, values in self._layers:
+        for values in self.clear_layers:
             if name in values:
                 return BROKER[name].parse(values[name])
         default = BROKER[name].default
         return None if default is None else BROKER[name].parse(default)
+
+    def listener(self, name: str) -> ListenerSettings:
+        """The effective settings of one listener of this broker."""
+        return ListenerSettings(name, self.clear_layers)
 
     def topic_values(self, topic: str) -> Mapping[str, ConfigValue]:
         """Every topic setting that has a value. Topics without own values share one mapping."""

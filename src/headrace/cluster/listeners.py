@@ -21,8 +21,12 @@ class Listener(NamedTuple):
     security_protocol: str
 
     @property
+    def uses_tls(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
     def uses_sasl(self) -> bool:
-        return self.security_protocol.startswith("SASL_")
+        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 class BadListener(Exception):

@@ -12,6 +12,7 @@ from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, bro
 from headrace.cluster.configs.config_def import ConfigDef, ConfigValue, InvalidConfig
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.ignored_settings import ignored_listeners, ignored_plugin, ignored_setting
+from headrace.cluster.listener_settings import ListenerSettings
 from headrace.cluster.listeners import (
     BadListener,
     Listener,
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from headrace.cluster.sasl_settings import SaslSettings
 
 FLUSH_EACH_ACK: Final = "ack"
+AUTHORIZERS: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""The values of authorizer.class.name; both are the built-in authorizer."""
 NO_ID: Final = -1
 UNSET_ID: Final = str(NO_ID)
 
@@ -48,17 +54,16 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "alter.log.dirs.", "authorizer.",
-    "controller.quota.", "delegation.token.", "follower.",
-    "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
-    "inter.broker.", "leader.",
+    "alter.log.dirs.",
+    "controller.quota.", "follower.",
+    "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.", "security.",
-    "share.coordinator.", "ssl.", "telemetry.", "unclean.leader.election.interval.",
+    "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.",
+    "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
     "follower.replication.", "leader.replication.",
-    "inter.broker.listener.name", "leader.imbalance.",
+    "leader.imbalance.",
     "num.replica.alter.log.dirs.", "num.replica.fetchers", "offsets.commit.timeout.",
     "replica.alter.log.dirs.", "replica.fetch.", "replica.high.watermark.", "replica.lag.time.",
     "replica.selector.", "replica.socket.timeout.",
@@ -192,6 +197,17 @@ class BrokerSettings:
         addresses = self._addresses("advertised.listeners")
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
+    @property
+    def inter_broker_listener(self) -> Listener:
+        """The listener for requests between brokers."""
+        listeners = self.listeners
+        chosen = self._inter_broker_name()
+        return next((each for each in listeners if each.name == chosen), listeners[0])
+
+    def listener_settings(self, listener: str) -> ListenerSettings:
+        """The static settings as this listener sees them."""
+        return ListenerSettings(listener, (self.static,))
+
     def sasl(self, listener: Listener) -> "SaslSettings":
         """The SASL settings of a listener whose security protocol uses SASL."""
         from headrace.cluster.sasl_settings import BadSasl, read_sasl_settings
@@ -221,6 +237,11 @@ class BrokerSettings:
         bound = self._addresses("listeners")
         return [name_of(each) for each in self.words("listeners") if each not in bound]
 
+    def _inter_broker_name(self) -> str | None:
+        """The configured name; as in Kafka, a security protocol alone names the listener, too."""
+        name = self.string("inter.broker.listener.name")
+        return name.upper() if name else self.static.get("security.inter.broker.protocol")
+
     def _protocols(self) -> dict[str, str]:
         return read_protocol_map(self.string("listener.security.protocol.map") or "")
 
@@ -235,7 +256,19 @@ class BrokerSettings:
                     low, str(self.raw(low)), f"must not be larger than {high} = {self.raw(high)}"
                 )
         self._check_listeners()
+        self._check_tls()
         self._check_super_users()
+        self._check_authorizer()
+
+    def _check_authorizer(self) -> None:
+        name = "authorizer.class.name"
+        chosen = self.string(name) or ""
+        if chosen and chosen not in AUTHORIZERS:
+            reason = (
+                "a Java class cannot run here; "
+                f"{' and '.join(AUTHORIZERS)} both select the built-in authorizer"
+            )
+            raise InvalidSetting(name, chosen, reason)
 
     def _check_sasl(self) -> list[str]:
         """Checks the settings of each SASL listener; returns the warnings about them."""
@@ -269,12 +302,28 @@ class BrokerSettings:
             name = "advertised.listeners"
             check_advertised(self.advertised_listeners, bound)
             name = "inter.broker.listener.name"
-            chosen = self.string(name)
+            by_protocol = "security.inter.broker.protocol"
+            if not self.string(name):
+                name = by_protocol
+            elif by_protocol in self.static:
+                raise BadListener(f"set either this or {by_protocol}")
+            chosen = self._inter_broker_name()
             if chosen and chosen not in {listener.name for listener in bound}:
                 names = ", ".join(listener.name for listener in bound)
                 raise BadListener(f"no listener has this name; there are {names}")
         except BadListener as error:
             raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
+
+    def _check_tls(self) -> None:
+        for listener in self.listeners:
+            if not listener.uses_tls:
+                continue
+            from headrace.cluster.tls_settings import read_tls_settings  # plaintext brokers do not
+
+            try:
+                read_tls_settings(listener, self.listener_settings(listener.name))
+            except InvalidConfig as error:
+                raise InvalidSetting(error.name, str(error.value or ""), error.reason) from error
 
 
 def _is_planned(definition: ConfigDef) -> bool:

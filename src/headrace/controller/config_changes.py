@@ -5,8 +5,9 @@ Each resource of a request succeeds or fails as a whole, independently of the ot
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from random import Random, SystemRandom
 from typing import Final, NamedTuple
 
 from headrace.cluster.configs.catalog import BY_RESOURCE, broker_definition
@@ -21,6 +22,7 @@ from headrace.cluster.resources import (
     broker_resource,
     topic_resource,
 )
+from headrace.cluster.stored_passwords import NoPasswordSecret, is_password, stored_password
 from headrace.cluster.topic_names import name_problem
 from headrace.controller.config_validation import (
     check_broker,
@@ -31,6 +33,7 @@ from headrace.controller.config_validation import (
 )
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
+from headrace.security.password_encoder import NEEDS_CRYPTOGRAPHY
 
 
 class AlterOperation(IntEnum):
@@ -83,6 +86,7 @@ class ConfigControl:
     image: MetadataImage
     node_id: int
     static: Mapping[str, str]
+    rng: Random = field(default_factory=SystemRandom)
 
     @property
     def effective(self) -> EffectiveConfig:
@@ -152,8 +156,25 @@ class ConfigControl:
                 _apply_change(resource.type, wanted, change)
         else:
             wanted = {change.name: change.value or "" for change in item.changes}
-        self._check_configs(resource, wanted)
-        return list(_changed_values(resource, current, wanted))
+        changes = dict(_changed_values(current, wanted))
+        # An unchanged password is encrypted, and its text can be longer than a value may be.
+        self._check_configs(
+            resource,
+            {n: value for n, value in wanted.items() if n in changes or not is_password(n)},
+        )
+        if resource.type is ConfigResourceType.BROKER:
+            changes = {name: self._stored_value(name, value) for name, value in changes.items()}
+        return [ConfigChanged(resource, name, value) for name, value in changes.items()]
+
+    def _stored_value(self, name: str, value: str | None) -> str | None:
+        if value is None or not is_password(name):
+            return value
+        try:
+            return stored_password(value, self.static, self.rng)
+        except NoPasswordSecret as error:
+            raise _bad_request(str(error)) from error
+        except ImportError:
+            raise _bad_request(NEEDS_CRYPTOGRAPHY) from None
 
     def _broker_resource(self, name: str) -> ConfigResource:
         try:
@@ -285,11 +306,11 @@ def _list_items(text: str | None) -> list[str]:
 
 
 def _changed_values(
-    resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterable[ConfigChanged]:
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterable[tuple[str, str | None]]:
     for name, value in after.items():
         if before.get(name) != value:
-            yield ConfigChanged(resource, name, value)
+            yield name, value
     for name in before:
         if name not in after:
-            yield ConfigChanged(resource, name, None)
+            yield name, None

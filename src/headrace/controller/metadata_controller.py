@@ -16,11 +16,13 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topology import ZERO_UUID, Endpoint
 from headrace.controller import (
+    acl_changes,
     broker_registration,
     feature_changes,
     producer_id_blocks,
     topic_changes,
 )
+from headrace.controller.acl_changes import DeletedAcls
 from headrace.controller.broker_registration import RegistrationResult
 from headrace.controller.config_changes import AlteredConfig, ConfigAlteration, ConfigControl
 from headrace.controller.config_validation import check_topic
@@ -28,6 +30,7 @@ from headrace.controller.feature_changes import FeatureUpdate
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError, ControllerResult, ResultT
 from headrace.controller.topic_changes import (
+    ChargePartitions,
     ConfigCheck,
     CreatedTopic,
     DeletedTopic,
@@ -36,12 +39,16 @@ from headrace.controller.topic_changes import (
     NewTopic,
     TopicDefaults,
     TopicRef,
+    without_quota,
 )
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
+from headrace.security.acl import Acl
+from headrace.security.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
+    from headrace.controller.quota_changes import AlteredQuota, QuotaAlteration
     from headrace.controller.scram_changes import AlteredUser, ScramDeletion, ScramUpsertion
 
 
@@ -94,7 +101,11 @@ class MetadataController:
         return producer_id_blocks.allocate_producer_ids(self.image, broker_id, broker_epoch)
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        charge: ChargePartitions = without_quota,
     ) -> ControllerResult[CreatedTopic]:
         result = topic_changes.create_topics(
             self.image,
@@ -104,21 +115,28 @@ class MetadataController:
             ),
             check_configs=self._topic_config_check(),
             rng=self._rng,
+            charge=charge,
         )
         return _without_records(result) if validate_only else result
 
-    def delete_topics(self, refs: Sequence[TopicRef]) -> ControllerResult[DeletedTopic]:
+    def delete_topics(
+        self, refs: Sequence[TopicRef], *, charge: ChargePartitions = without_quota
+    ) -> ControllerResult[DeletedTopic]:
         if not self._settings.delete_topics:
             error = ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             return ControllerResult(
                 (), [DeletedTopic(ref.name, ref.topic_id, error) for ref in refs]
             )
-        return topic_changes.delete_topics(self.image, refs)
+        return topic_changes.delete_topics(self.image, refs, charge=charge)
 
     def create_partitions(
-        self, growths: Sequence[MorePartitions], *, validate_only: bool = False
+        self,
+        growths: Sequence[MorePartitions],
+        *,
+        validate_only: bool = False,
+        charge: ChargePartitions = without_quota,
     ) -> ControllerResult[GrownTopic]:
-        result = topic_changes.create_partitions(self.image, growths, rng=self._rng)
+        result = topic_changes.create_partitions(self.image, growths, rng=self._rng, charge=charge)
         return _without_records(result) if validate_only else result
 
     def incremental_alter_configs(
@@ -141,12 +159,27 @@ class MetadataController:
         )
         return _without_records(result) if validate_only else result
 
+    def alter_client_quotas(
+        self, alterations: "Sequence[QuotaAlteration]", *, validate_only: bool = False
+    ) -> "ControllerResult[AlteredQuota]":
+        from headrace.controller import quota_changes  # not needed while starting
+
+        result = quota_changes.alter_client_quotas(self.image, alterations)
+        return _without_records(result) if validate_only else result
+
     def alter_scram_credentials(
         self, deletions: "Sequence[ScramDeletion]", upsertions: "Sequence[ScramUpsertion]"
     ) -> "ControllerResult[AlteredUser]":
         from headrace.controller.scram_changes import alter_credentials  # rare, and not at a start
 
         return alter_credentials(self.image, deletions, upsertions)
+
+    def create_acls(self, acls: Sequence[Acl]) -> ControllerResult[ApiError]:
+        in_znodes = bool(self._settings.static.get("zookeeper.connect"))
+        return acl_changes.create_acls(self.image, acls, in_znodes=in_znodes)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> ControllerResult[DeletedAcls]:
+        return acl_changes.delete_acls(self.image, filters)
 
     @property
     def rules(self) -> "Rules":
@@ -161,7 +194,7 @@ class MetadataController:
     @property
     def configs(self) -> ConfigControl:
         """Configurations as of the current image, to change and to describe."""
-        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static, self._rng)
 
     def _topic_config_check(self) -> ConfigCheck:
         effective = self.configs.effective  # one view for all topics of a request

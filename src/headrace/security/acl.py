@@ -1,7 +1,7 @@
 """ACLs: who may or may not do what with which resource, with Kafka's codes."""
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 WILDCARD_NAME: Final = "*"
 """As a literal name: every resource of the type."""
@@ -10,7 +10,14 @@ CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of a resource of the type CLUSTER."""
 
 
-class AclResourceType(IntEnum):
+class Code(IntEnum):
+    """A code on the wire."""
+
+    # An enum's own hash is a Python function, and each decision hashes several codes.
+    __hash__ = int.__hash__
+
+
+class AclResourceType(Code):
     """The types of resources that ACLs protect."""
 
     UNKNOWN = 0
@@ -23,7 +30,7 @@ class AclResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(Code):
     """How the name of an ACL matches the names of resources. MATCH and ANY are for filters."""
 
     UNKNOWN = 0
@@ -33,7 +40,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class AclOperation(IntEnum):
+class AclOperation(Code):
     """The operations that an ACL allows or denies."""
 
     UNKNOWN = 0
@@ -54,7 +61,7 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class AclPermission(IntEnum):
+class AclPermission(Code):
     """Whether an ACL allows or denies."""
 
     UNKNOWN = 0
@@ -85,6 +92,24 @@ class Acl(NamedTuple):
     host: str
     operation: AclOperation
     permission: AclPermission
+
+    def __str__(self) -> str:
+        """`ALLOW User:alice READ TOPIC:PREFIXED:orders- from *`, for logs and messages."""
+        type_, name, pattern_type = self.pattern
+        resource = f"{type_.name}:{pattern_type.name}:{name}"
+        rule = f"{self.permission.name} {self.principal} {self.operation.name}"
+        return f"{rule} {resource} from {self.host}"
+
+
+CodeT = TypeVar("CodeT", bound=Code)
+
+
+def code_of(kind: type[CodeT], number: int) -> CodeT:
+    """The member with this code; UNKNOWN (0) if there is none."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
 
 
 SUPPORTED_OPERATIONS: Final = {

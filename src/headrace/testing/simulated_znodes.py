@@ -38,7 +38,7 @@ class SimulatedZnode:
     children: set[str] = field(default_factory=set)
 
     def stat(self) -> Stat:
-        return Stat(self.version, self.czxid, self.mzxid, self.owner)
+        return Stat(self.version, self.czxid, self.mzxid, self.owner, len(self.children))
 
     def restore(self, data: bytes, mzxid: int, version: int) -> None:
         self.data, self.mzxid, self.version = data, mzxid, version

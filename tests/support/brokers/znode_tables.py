@@ -1,13 +1,8 @@
 """Znodes in a table, to read back written znodes without a client."""
 
 from headrace.cluster.stores import znode_paths
-from headrace.cluster.stores.znode_reader import (
-    StoredMetadata,
-    Znode,
-    ZnodeRead,
-    ZnodeReadResult,
-    read_metadata,
-)
+from headrace.cluster.stores.znode_read import Znode, ZnodeRead, ZnodeReadResult
+from headrace.cluster.stores.znode_reader import StoredMetadata, read_metadata
 from headrace.cluster.stores.zookeeper_client import Create
 from headrace.testing.simulated_znodes import ZnodeTree
 
@@ -35,6 +30,9 @@ def _answer(tree: ZnodeTree, ask: ZnodeRead) -> ZnodeReadResult:
     nodes = [tree.nodes.get(path) for path in ask.znodes]
     parents = [tree.nodes.get(path) for path in ask.children]
     return ZnodeReadResult(
-        [None if node is None else Znode(node.data, node.version) for node in nodes],
+        [
+            None if node is None else Znode(node.data, node.version, len(node.children))
+            for node in nodes
+        ],
         [None if node is None else sorted(node.children) for node in parents],
     )

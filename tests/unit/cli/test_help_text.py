@@ -19,7 +19,7 @@ NOT_OURS = {"--install-completion", "--show-completion"}
 SHARED_OPTIONS = {
     *("--bootstrap-server", "--profile", "-X", "--execute", "--dry-run", "--unset", "--flow"),
     *("--master", "--where", "--if-not-exists", "--replication-factor", "--shift", "--to-file"),
-    *("--host", "--verbose", "--log-format"),
+    *("--verbose", "--log-format"),
 }
 PYTHON_TYPE = re.compile(r"<\w+|\blist\[|\bPath\b|\bNone\b.*default|x[<>]=")
 Command = TyperCommand | TyperGroup

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cluster.listeners import Listener
-from headrace.cluster.settings import BrokerSettings, InvalidSetting
+from headrace.cluster.settings import AUTHORIZERS, BrokerSettings, InvalidSetting
 
 
 def test_the_defaults_are_kafkas() -> None:
@@ -58,6 +58,8 @@ def test_the_data_directories_are_log_dirs_then_log_dir() -> None:
         ("listeners", "PLAINTEXT://:1,PLAINTEXT://:2", "used by more than one"),
         ("listener.security.protocol.map", "A:B", "one of PLAINTEXT"),
         ("advertised.listeners", "SSL://here:1", "not among the listeners"),
+        ("super.users", "alice", "expected a principal such as User:alice"),
+        ("authorizer.class.name", "com.example.Ranger", "AclAuthorizer both select the built-in"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "cannot connect to"),
         ("listener.name.plaintext.quux", "1", "no such setting"),
     ],
@@ -68,6 +70,12 @@ def test_an_invalid_setting_error_has_name_value_and_allowed_values(
     with pytest.raises(InvalidSetting, match=words) as caught:
         BrokerSettings.parse({name: value})
     assert str(caught.value).startswith(f"{name} = {value}")
+
+
+@pytest.mark.parametrize("name", AUTHORIZERS)
+def test_the_names_of_kafkas_authorizers_select_the_built_in_one(name: str) -> None:
+    settings = BrokerSettings.parse({"authorizer.class.name": name})
+    assert (settings.string("authorizer.class.name"), settings.warnings) == (name, ())
 
 
 def test_two_ids_that_differ_are_refused() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.broker.authentication.listener_logins import ListenerLogins, TokenLookup
 from headrace.broker.authentication.sessions import Sessions
 from headrace.broker.network.connection import Dispatch
-from headrace.broker.network.server import FirstDispatch
+from headrace.broker.network.server import Server
 from headrace.broker.runtime.offload import Offload
 from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
@@ -45,6 +45,7 @@ class AuthenticationHost(Protocol):
     random: Random
     loop: asyncio.AbstractEventLoop
     offload: Offload
+    server: Server
 
     @property
     def metadata(self) -> MetadataView: ...
@@ -56,20 +57,26 @@ class Authentication:
     def __init__(self, broker: AuthenticationHost, dispatch: Dispatch) -> None:
         """`dispatch` serves the requests of authenticated clients."""
         self._broker = broker
-        self._sessions = Sessions(broker.loop, broker.clock, dispatch)
+        self._sessions = Sessions(broker.loop, broker.clock, dispatch, broker.server.authenticated)
         self._decoy_secret = _decoy_secret(broker.settings, broker.random)
         self._jwks: list[Jwks] = []
         self.find_token: TokenLookup = _no_token
         """Finds delegation tokens; replaced where a broker has them."""
 
-    async def first_dispatch(self, listener: Listener) -> FirstDispatch:
-        """Makes what serves the new connections of a SASL listener.
+    async def open(self) -> None:
+        """Prepares the logins of every SASL listener.
 
         Raises `StartupError` if the keys for OAUTHBEARER cannot be fetched.
         """
+        server = self._broker.server
+        for listener in self._broker.settings.listeners:
+            if listener.uses_sasl:
+                server.authentications[listener.name] = await self._logins_of(listener)
+
+    async def _logins_of(self, listener: Listener) -> ListenerLogins:
         broker = self._broker
         settings = broker.settings.sasl(listener)
-        logins = ListenerLogins(
+        return ListenerLogins(
             settings,
             listener.security_protocol,
             self._sessions,
@@ -79,7 +86,6 @@ class Authentication:
             tokens=lambda token_id, mechanism: self.find_token(token_id, mechanism),
             bearer_tokens=await self._start_jwks(settings.oauthbearer),
         )
-        return logins.first_dispatch
 
     async def _start_jwks(self, settings: OAuthBearerSettings | None) -> "Jwks | None":
         if settings is None:
@@ -92,6 +98,10 @@ class Authentication:
         self._jwks.append(jwks)
         await jwks.start()
         return jwks
+
+    def replace_dispatch(self, dispatch: Dispatch) -> None:
+        """Serves the requests of clients with `dispatch` from now on; see `Server`."""
+        self._sessions.dispatch = dispatch
 
     def stop(self) -> None:
         """Ends all background work; connections are left to the server."""

@@ -43,7 +43,7 @@ class BearerTokens(Protocol):
 
 
 class ListenerLogins:
-    """Implements `SessionHost`."""
+    """Implements `SessionHost` and the server's `Authentication`."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class ListenerLogins:
             each: DecoyCredentials(decoy_secret, each) for each in SCRAM_MECHANISMS.values()
         }
 
-    def first_dispatch(self, connection: Connection) -> Dispatch:
-        """What serves a new connection."""
+    def start(self, connection: Connection) -> Dispatch:
+        """What serves a new connection until its client is authenticated."""
         return self.sessions.begin_login(self, connection)
 
     def max_session_ms(self, mechanism: str) -> int:

@@ -50,8 +50,16 @@ class SessionHost(LoginHost, Protocol):
 class Sessions:
     """The sessions of one broker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, dispatch: Dispatch) -> None:
-        """`dispatch` serves the requests of authenticated clients."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        dispatch: Dispatch,
+        authenticated: Callable[[Connection], None],
+    ) -> None:
+        """`dispatch` serves the requests of authenticated clients; `authenticated` ends the time
+        limit of a new connection."""
+        self.authenticated = authenticated
         self.loop = loop
         self.clock = clock
         self.dispatch = dispatch
@@ -103,18 +111,20 @@ class _ClientSession:
     def begin_login(self, connection: Connection, previous: Identity | None) -> Dispatch:
         connection.limit_frames(self._host.max_receive_bytes)
         connection.allow_fast_path(allowed=False)
-        self._start_timer(
-            self._host.authentication_timeout_s,
-            lambda: connection.close(
-                "not authenticated in time (headrace.authentication.timeout.ms)"
-            ),
-        )
+        if previous is not None:  # the server limits the time of the first login
+            self._start_timer(
+                self._host.authentication_timeout_s,
+                lambda: connection.close(
+                    "not authenticated in time (headrace.authentication.timeout.ms)"
+                ),
+            )
         connection.on_close(_ClientSession, self._stop_timer)
         login = Login(self._host, self._sessions.dispatch, self._authenticated, previous)
         return login.dispatch
 
     def _authenticated(self, connection: Connection, success: Success, mechanism: str) -> int:
         self._stop_timer()
+        self._sessions.authenticated(connection)
         connection.session = Session(
             success.principal,
             connection.session.host,

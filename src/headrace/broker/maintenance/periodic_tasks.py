@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.maintenance.log_cleaner import LogCleaner
 from headrace.broker.maintenance.task_scheduler import PeriodicTask
-from headrace.broker.metadata.standalone_metadata import MetadataView
+from headrace.broker.metadata.standalone_metadata import Metadata
 from headrace.broker.network.broker_limits import BrokerLimits
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.flusher import Flusher
@@ -23,10 +24,14 @@ from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.log.log import Log
 
+if TYPE_CHECKING:
+    from headrace.broker.access.delegation_tokens import DelegationTokens
+
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
 DIRECTORY_CHECK_S: Final = 0.5  # how long a failed disk may keep its leaders
 FLUSH_CHECK_S: Final = 0.5  # how late a flush by flush.ms may come
+AUDIT_REPORT_S: Final = 10.0
 LOGS_PER_SLICE: Final = 64
 
 
@@ -39,6 +44,7 @@ class FailedReplicas(Protocol):
 class PeriodicTasksHost(Protocol):
     """The part of the broker that the periodic tasks use."""
 
+    access: AccessControl
     clock: Clock
     offload: Offload
     settings: BrokerSettings
@@ -47,6 +53,7 @@ class PeriodicTasksHost(Protocol):
     flusher: Flusher
     cleaner: LogCleaner
     limits: BrokerLimits
+    tokens: DelegationTokens | None
 
     @property
     def logs(self) -> LogManager: ...
@@ -55,7 +62,10 @@ class PeriodicTasksHost(Protocol):
     def is_member(self) -> bool: ...
 
     @property
-    def metadata(self) -> MetadataView: ...
+    def is_controller(self) -> bool: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def replication(self) -> FailedReplicas: ...
@@ -74,8 +84,16 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         tasks.append(
             PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
         )
+    if host.access.is_enforced:
+        tasks.append(
+            PeriodicTask("report lines left out of the audit log", AUDIT_REPORT_S, _Audit(host).run)
+        )
     if host.settings.boolean("log.cleaner.enable"):
         tasks.append(PeriodicTask("clean logs", host.cleaner.interval_s, host.cleaner.run))
+    if host.tokens is not None:
+        from headrace.broker.maintenance.token_expiry import token_expiry_tasks
+
+        tasks += token_expiry_tasks(host, host.tokens)
     return tasks
 
 
@@ -101,6 +119,16 @@ def _common_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
             _Producers(host).run,
         ),
     ]
+
+
+class _Audit:
+    """Logs how many lines of clients that flooded the audit log were left out."""
+
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
+
+    async def run(self) -> None:
+        self._host.access.audit.report_left_out()
 
 
 class _Connections:

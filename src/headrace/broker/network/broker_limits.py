@@ -1,9 +1,11 @@
 """The broker-wide limits that handlers and listeners need, from the current image."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.broker.network.connection_limits import ServerLimits
+from headrace.broker.network.connection_limits import UNLIMITED, ListenerLimits, ServerLimits
 from headrace.cluster.effective_config import EffectiveConfig
+from headrace.cluster.listeners import Listener
 
 
 class BrokerLimits(NamedTuple):
@@ -19,7 +21,9 @@ class BrokerLimits(NamedTuple):
     server: ServerLimits
 
     @classmethod
-    def from_config(cls, effective: EffectiveConfig) -> "BrokerLimits":
+    def from_config(
+        cls, effective: EffectiveConfig, listeners: Sequence[Listener] = ()
+    ) -> "BrokerLimits":
         def number(name: str) -> int:
             value = effective.broker_value(name)
             assert isinstance(value, int)
@@ -43,8 +47,17 @@ class BrokerLimits(NamedTuple):
                     str(effective.broker_value("max.connections.per.ip.overrides") or "")
                 ),
                 max_idle_s=number("connections.max.idle.ms") / 1000,
+                max_creation_rate=number("max.connection.creation.rate"),
+                listeners={each.name: _listener_limits(effective, each) for each in listeners},
             ),
         )
+
+
+def _listener_limits(effective: EffectiveConfig, listener: Listener) -> ListenerLimits:
+    """Only the listener's own values: the broker's count for all listeners together."""
+    settings = effective.listener(listener.name)
+    most, rate = settings.own("max.connections"), settings.own("max.connection.creation.rate")
+    return ListenerLimits(int(most or UNLIMITED), int(rate or UNLIMITED))
 
 
 def _overrides(text: str) -> dict[str, int]:

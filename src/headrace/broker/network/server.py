@@ -1,7 +1,8 @@
 """Listeners and the connections that they accept, within limits.
 
-The server refuses connections past the limits (`connection_limits`) before it reads a byte. Idle
-connections end after `connections.max.idle.ms`.
+The server applies the limits (`connection_limits`) before it reads a byte, and so before a TLS
+handshake. A client must authenticate within `headrace.authentication.timeout.ms`. Idle connections
+end after `connections.max.idle.ms`.
 """
 
 import asyncio
@@ -10,10 +11,14 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+from typing import Final, Protocol
 
+from headrace.broker.network.acceptor import Acceptor, listening_sockets
+from headrace.broker.network.authentication import Authentication, AuthenticationRefused
 from headrace.broker.network.connection import Connection, Dispatch
-from headrace.broker.network.connection_limits import ConnectionCounts, ServerLimits
+from headrace.broker.network.connection_limits import ConnectionQuotas, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
@@ -23,9 +28,48 @@ from headrace.cluster.listeners import ANY_ADDRESS, Listener
 log = logging.getLogger(__name__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
+AUTHENTICATION_TIMEOUT_S: Final = 30.0
+IP_LIMIT_GRACE_S: Final = 0.01
 
-FirstDispatch = Callable[[Connection], Dispatch]
-"""Makes what serves a new connection until its client is authenticated."""
+
+class SecureTransport(Protocol):
+    """An open TLS connection that waits for its protocol object."""
+
+    @property
+    def peer_certificate(self) -> bytes | None: ...
+
+    def serve(self, connection: Connection) -> None: ...
+
+
+class Handshake(Protocol):
+    """A TLS handshake in progress."""
+
+    def abort(self, reason: str) -> None: ...
+
+
+class HandshakeStarter(Protocol):
+    """The TLS contexts of the listeners."""
+
+    def start_handshake(
+        self,
+        listener: str,
+        connected: socket.socket,
+        complete: Callable[[SecureTransport], None],
+        failed: Callable[[str], None],
+    ) -> Handshake: ...
+
+
+class _Accepted:
+    """An accepted connection, from the first byte on; counted until its socket is closed."""
+
+    __slots__ = ("connection", "deadline", "handshake", "ip", "listener")
+
+    def __init__(self, listener: Listener, ip: str) -> None:
+        self.listener = listener
+        self.ip = ip
+        self.connection: Connection | None = None
+        self.handshake: Handshake | None = None
+        self.deadline: asyncio.TimerHandle | None = None
 
 
 class Server:
@@ -37,19 +81,42 @@ class Server:
         clock: Clock,
         dispatcher: Dispatcher,
         limits: ServerLimits,
+        *,
+        accepts_sockets: bool = True,
     ) -> None:
+        """`accepts_sockets` is false if only the loop itself can accept connections."""
+        self._acceptors: list[Acceptor] = []
         self.apply_limits(limits)
         self.monotonic = clock.monotonic
         self._loop = loop
-        self.dispatch = dispatcher.dispatch
-        self._listeners: list[asyncio.Server] = []
-        self._connections: dict[Connection, None] = {}
-        self._counts = ConnectionCounts()
+        self._accepts_sockets = accepts_sockets
+        self.dispatch: Dispatch = dispatcher.dispatch
+        self._first_dispatch = self.dispatch  # what authentications return
+        self.authentication_timeout_s = AUTHENTICATION_TIMEOUT_S
+        self.tls: HandshakeStarter | None = None
+        self.authentications: dict[str, Authentication] = {}
+        """By listener; the clients of other listeners are anonymous."""
+        self.quotas = ConnectionQuotas()
+        self.address_delay_s: Callable[[str], float] = _accept_at_once
+        """How long a new connection of an address waits until it is closed; 0 accepts it."""
+        self._throttled: dict[socket.socket, _Accepted] = {}
+        self._loop_servers: list[asyncio.Server] = []
+        self._backlogs: list[int] = []
+        self._connections: dict[Connection, _Accepted] = {}
+        self._unauthenticated: set[_Accepted] = set()
+        self._opening: set[asyncio.Task[None]] = set()
         self._refused = 0
+        self._failed_handshakes = 0
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
+        self._against_fast_paths: set[str] = set()
         self._all_closed: asyncio.Event | None = None
         self._closing = False
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """The open connections."""
+        return self._connections.keys()
 
     def apply_limits(self, limits: ServerLimits) -> None:
         """Sets the limits for connections and requests from now on."""
@@ -57,75 +124,258 @@ class Server:
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
+        self._retry_accepting()
 
-    def allow_fast_paths(self, *, allowed: bool) -> None:
-        """Enables or disables fast paths; without them every request passes through `dispatch`."""
-        self.allows_fast_paths = allowed
-        if not allowed:
-            for connection in self._connections:
-                connection.fast_path = None
+    def allow_fast_paths(self, *, allowed: bool, reason: str = "") -> None:
+        """Enables or disables fast paths; without them every request passes through `dispatch`.
 
-    async def bind(
-        self, listener: Listener, backlog: int, first_dispatch: FirstDispatch | None = None
-    ) -> int:
-        """Binds without accepting yet; returns the port, which the system chooses for port 0.
-
-        `first_dispatch` makes the dispatch of a new connection, for clients that must log in.
+        Several callers, each with its own reason, may disable them at the same time.
         """
-        if listener.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        if allowed:
+            self._against_fast_paths.discard(reason)
+        else:
+            self._against_fast_paths.add(reason)
+        self.allows_fast_paths = not self._against_fast_paths
+        if not allowed:
+            self.drop_fast_paths()
+
+    def replace_dispatch(self, dispatch: Dispatch) -> None:
+        """Serves requests with `dispatch` from now on, also those of open connections."""
+        before, self.dispatch = self.dispatch, dispatch
+        for connection in self._connections:
+            if connection.dispatch == before:
+                connection.dispatch = dispatch
+
+    def drop_fast_paths(self) -> None:
+        """The next request of every connection passes through `dispatch`."""
+        for connection in self._connections:
+            connection.fast_path = None
+
+    async def bind(self, listener: Listener, backlog: int) -> int:
+        """Binds without accepting yet; returns the port, which the system chooses for port 0."""
+        if listener.uses_sasl and listener.name not in self.authentications:
             msg = f"listener {listener.name}: {listener.security_protocol} is not supported yet"
             raise StartupError(msg)
         host = listener.host.strip("[]")
-
-        def new_connection() -> Connection:
-            connection = Connection(self, self._loop, listener.name)
-            if first_dispatch is not None:
-                connection.dispatch = first_dispatch(connection)
-            return connection
-
         try:
-            server = await self._loop.create_server(
-                new_connection,
-                host or None,
-                listener.port,
-                backlog=backlog,
-                reuse_address=True,
-                start_serving=False,
-            )
+            if not self._accepts_sockets:
+                return await self._bind_loop_server(listener, host)
+            sockets = await listening_sockets(self._loop, host or None, listener.port)
         except OSError as error:
             where = host_and_port(host or ANY_ADDRESS, listener.port)
             raise StartupError(f"cannot listen on {where}: {_bind_error(error)}") from error
-        self._listeners.append(server)
+        acceptor = Acceptor(
+            self._loop,
+            sockets,
+            lambda: self.quotas.delay_s(listener.name, self._limits, self.monotonic()),
+            lambda connected: self._accept(listener, connected),
+        )
+        self._acceptors.append(acceptor)
+        self._backlogs.append(backlog)
+        return acceptor.port
+
+    async def _bind_loop_server(self, listener: Listener, host: str) -> int:
+        """Leaves accepting to the loop, as a simulated one does."""
+        server = await self._loop.create_server(
+            lambda: Connection(self, self._loop, listener.name),
+            host or None,
+            listener.port,
+            start_serving=False,
+        )
+        self._loop_servers.append(server)
         bound: int = server.sockets[0].getsockname()[1]
         return bound
 
     async def start(self) -> None:
-        for listener in self._listeners:
-            await listener.start_serving()
+        for acceptor, backlog in zip(self._acceptors, self._backlogs, strict=True):
+            acceptor.start(backlog)
+        for server in self._loop_servers:
+            await server.start_serving()
+
+    # --- accepting ------------------------------------------------------------------------------
+
+    def _accept(self, listener: Listener, connected: socket.socket) -> None:
+        """Serves an accepted socket, after the TLS handshake if its listener needs one."""
+        self.quotas.count_accept(listener.name)
+        try:
+            connected.setblocking(False)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            host, port, *_ = connected.getpeername()
+        except OSError:  # the client has reset the connection
+            connected.close()
+            return
+        if self.quotas.exceeds_ip_limit(host, self._limits):
+            # The client may have closed another connection just before.
+            self._loop.call_later(
+                IP_LIMIT_GRACE_S, self._admit, listener, connected, host, f"{host}:{port}"
+            )
+        else:
+            self._admit(listener, connected, host, f"{host}:{port}")
+
+    def _admit(self, listener: Listener, connected: socket.socket, host: str, peer: str) -> None:
+        if self._closing:
+            connected.close()
+            return
+        if self.quotas.exceeds_ip_limit(host, self._limits):
+            connected.close()
+            self._log_refused(peer, "max.connections.per.ip")
+            return
+        accepted = _Accepted(listener, host)
+        self.quotas.add(listener.name, host)
+        delay_s = self.address_delay_s(host)
+        if delay_s:
+            # Not at once: the client would connect again immediately (KIP-612).
+            self._throttled[connected] = accepted
+            self._loop.call_later(delay_s, self._close_throttled, connected)
+            return
+        if listener.security_protocol != "PLAINTEXT":
+            accepted.deadline = self._loop.call_later(
+                self.authentication_timeout_s, self._end_unauthenticated, accepted
+            )
+            self._unauthenticated.add(accepted)
+        if listener.uses_tls:
+            self._start_handshake(accepted, connected)
+        else:
+            opening = self._loop.create_task(self._open_plaintext(accepted, connected))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+
+    async def _open_plaintext(self, accepted: _Accepted, connected: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: self._connect(accepted), connected)
+        except OSError:
+            connected.close()
+            self._release(accepted)
+
+    def _start_handshake(self, accepted: _Accepted, connected: socket.socket) -> None:
+        assert self.tls is not None  # a broker with such a listener has contexts
+
+        def complete(transport: SecureTransport) -> None:
+            accepted.handshake = None
+            connection = self._connect(accepted)
+            connection.peer_certificate = transport.peer_certificate
+            transport.serve(connection)
+
+        def failed(reason: str) -> None:
+            accepted.handshake = None
+            self._release(accepted)
+            self._log_failed_handshake(accepted, reason)
+
+        try:
+            accepted.handshake = self.tls.start_handshake(
+                accepted.listener.name, connected, complete, failed
+            )
+        except OSError:  # the client has reset the connection
+            connected.close()
+            self._release(accepted)
+
+    def _connect(self, accepted: _Accepted) -> Connection:
+        """The protocol object of an accepted socket that is about to open."""
+        listener = accepted.listener
+        connection = Connection(self, self._loop, listener.name, listener.security_protocol)
+        accepted.connection = connection
+        self._connections[connection] = accepted
+        return connection
+
+    def _close_throttled(self, connected: socket.socket) -> None:
+        """Ends a connection of an address that opens too many. Nothing was read from it."""
+        accepted = self._throttled.pop(connected, None)
+        if accepted is not None:
+            connected.close()
+            self._release(accepted)
+
+    def _end_unauthenticated(self, accepted: _Accepted) -> None:
+        reason = "not authenticated within headrace.authentication.timeout.ms"
+        if accepted.handshake is not None:
+            accepted.handshake.abort(reason)
+        elif accepted.connection is not None:
+            accepted.connection.close(reason)
+
+    def _release(self, accepted: _Accepted) -> None:
+        """The place of a closed connection is free."""
+        self._forget_deadline(accepted)
+        self.quotas.remove(accepted.listener.name, accepted.ip)
+        self._retry_accepting()
+
+    def _forget_deadline(self, accepted: _Accepted) -> None:
+        self._unauthenticated.discard(accepted)
+        if accepted.deadline is not None:
+            accepted.deadline.cancel()
+            accepted.deadline = None
+
+    def _retry_accepting(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.retry()
+
+    def _log_refused(self, peer: str, limit: str) -> None:
+        self._refused += 1
+        if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
+            log.warning(
+                "refused a connection",
+                extra={"peer": peer, "limit": limit, "refused": self._refused},
+            )
+
+    def _log_failed_handshake(self, accepted: _Accepted, reason: str) -> None:
+        self._failed_handshakes += 1
+        if self._failed_handshakes.bit_count() == 1:
+            log.info(
+                "TLS handshake failed",
+                extra={
+                    "host": accepted.ip,
+                    "listener": accepted.listener.name,
+                    "reason": reason,
+                    "failed": self._failed_handshakes,
+                },
+            )
 
     # --- called by connections ------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
         if self._closing:  # accepted by the loop before its listener was closed
             return False
-        ip = _ip(connection)
-        reached = self._counts.reached_limit(ip, self._limits)
-        if reached is not None:
-            self._refused += 1
-            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
-                log.warning(
-                    "refused a connection",
-                    extra={"peer": connection.peer, "limit": reached, "refused": self._refused},
-                )
+        accepted = self._connections.get(connection)
+        if accepted is None and not self._count_opened(connection):
             return False
-        self._connections[connection] = None
-        self._counts.add(ip)
+        authentication = self.authentications.get(connection.listener)
+        if authentication is not None:
+            try:
+                dispatch = authentication.start(connection)
+                replaced = dispatch == self._first_dispatch
+                connection.dispatch = self.dispatch if replaced else dispatch
+            except AuthenticationRefused as error:
+                log.info("refused a client", extra={"peer": connection.peer, "reason": str(error)})
+                return False
+        if accepted is not None and not accepted.listener.uses_sasl:
+            self._forget_deadline(accepted)
         return True
 
+    def _count_opened(self, connection: Connection) -> bool:
+        """Applies the limits to a connection that the loop has accepted."""
+        ip, listener = connection.session.host, connection.listener
+        if self.quotas.delay_s(listener, self._limits, self.monotonic()) == inf:
+            self._log_refused(connection.peer, "max.connections")
+            return False
+        if self.quotas.exceeds_ip_limit(ip, self._limits):
+            self._log_refused(connection.peer, "max.connections.per.ip")
+            return False
+        if self.address_delay_s(ip):
+            return False
+        accepted = _Accepted(Listener(listener, "", 0, "PLAINTEXT"), ip)
+        accepted.connection = connection
+        self._connections[connection] = accepted
+        self.quotas.add(listener, ip)
+        return True
+
+    def authenticated(self, connection: Connection) -> None:
+        """Ends the time limit of a connection whose client has logged in."""
+        accepted = self._connections.get(connection)
+        if accepted is not None:
+            self._forget_deadline(accepted)
+
     def closed(self, connection: Connection) -> None:
-        if connection in self._connections:
-            del self._connections[connection]
-            self._counts.remove(_ip(connection))
+        accepted = self._connections.pop(connection, None)
+        if accepted is not None:
+            self._release(accepted)
             if self._all_closed is not None and not self._connections:
                 self._all_closed.set()
 
@@ -141,10 +391,24 @@ class Server:
             elif quiet_s > RELEASE_MEMORY_AFTER_S:
                 connection.release_memory()
 
+    def close_token_sessions(self, is_valid: Callable[[str], bool]) -> None:
+        """Closes the sessions of clients that logged in with a delegation token that has ended."""
+        for connection in tuple(self._connections):
+            token_id = connection.session.token_id
+            if token_id is not None and not is_valid(token_id):
+                connection.close("its delegation token has expired or was removed")
+
     def close_listeners(self) -> None:
         self._closing = True
-        for listener in self._listeners:
-            listener.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        for server in self._loop_servers:
+            server.close()
+        for accepted in tuple(self._unauthenticated):
+            if accepted.handshake is not None:
+                accepted.handshake.abort("the broker stops")
+        for connected in tuple(self._throttled):
+            self._close_throttled(connected)
 
     async def drain(self, timeout_s: float) -> None:
         """Answers accepted requests; closes connections that are not done in time."""
@@ -161,8 +425,9 @@ class Server:
             connection.close("the broker stops")
 
 
-def _ip(connection: Connection) -> str:
-    return connection.peer.rpartition(":")[0]
+def _accept_at_once(_address: str) -> float:
+    """For a broker without `connection_creation_rate` quotas."""
+    return 0.0
 
 
 def advertised_endpoints(

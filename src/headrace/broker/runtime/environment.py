@@ -68,5 +68,7 @@ class Environment(NamedTuple):
     """Opens the store of a standalone node: a path, or `sqlite.IN_MEMORY`."""
     cluster_store: Callable[[BrokerSettings, Clock], ClusterStore | None] = _zookeeper
     """A new session with the cluster's store, not open yet; None for a standalone node."""
+    accepts_sockets: bool = True
+    """Whether the loop works with the machine's sockets; a simulated one accepts by itself."""
     host_name: Callable[[], str] = _host_name
     """The name by which others reach this machine."""

@@ -33,7 +33,8 @@ class MultiRead:
                 content, offset = read_buffer(data, offset)
                 fields = stat_struct.unpack_from(data, offset)
                 offset += stat_struct.size
-                found.append((content or b"", Stat(fields[4], fields[0], fields[1], fields[7])))
+                stat = Stat(fields[4], fields[0], fields[1], fields[7], child_count=fields[9])
+                found.append((content or b"", stat))
             else:
                 (code,) = int_struct.unpack_from(data, offset)
                 offset += int_struct.size

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from headrace.cluster.resources import ConfigResource, ConfigResourceType
+from headrace.security.acl import AclResourceType, PatternType
 
 CLUSTER_ID: Final = "/cluster/id"
 CONTROLLER: Final = "/controller"
@@ -28,7 +29,26 @@ CONFIG_TYPES: Final[Mapping[ConfigResourceType, str]] = {
 }
 DEFAULT_ENTITY: Final = "<default>"
 
-SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
+USERS: Final = "/config/users"
+CLIENT_QUOTAS: Final = "/config/clients"
+IP_QUOTAS: Final = "/config/ips"
+DELEGATION_TOKENS: Final = "/delegation_token/tokens"
+
+ACL_ROOTS: Final[Mapping[PatternType, str]] = {
+    PatternType.LITERAL: "/kafka-acl",
+    PatternType.PREFIXED: "/kafka-acl-extended/prefixed",
+}
+ACL_TYPES: Final[Mapping[AclResourceType, str]] = {
+    AclResourceType.TOPIC: "Topic",
+    AclResourceType.GROUP: "Group",
+    AclResourceType.CLUSTER: "Cluster",
+    AclResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    AclResourceType.DELEGATION_TOKEN: "DelegationToken",
+    AclResourceType.USER: "User",
+}
+"""The parent of the ACLs of each type of resource, below each of `ACL_ROOTS`."""
+
+SENSITIVE_PATHS: Final = (USERS, "/config/brokers", "/delegation_token")
 """Paths that may contain secrets: with ACLs on, only their owner may read them."""
 
 SKELETON: Final[Mapping[str, bytes]] = {
@@ -38,12 +58,19 @@ SKELETON: Final[Mapping[str, bytes]] = {
     "/cluster": b"",
     "/config": b"",
     **dict.fromkeys(CONFIG_TYPES.values(), b""),
-    "/config/users": b"",
-    "/config/clients": b"",
+    USERS: b"",
+    CLIENT_QUOTAS: b"",
+    IP_QUOTAS: b"",
     "/config/changes": b"",
     "/admin": b"",
     DELETE_TOPICS: b"",
     CONTROLLER_EPOCH: b"0",
+    ACL_ROOTS[PatternType.LITERAL]: b"",
+    "/kafka-acl-extended": b"",
+    ACL_ROOTS[PatternType.PREFIXED]: b"",
+    **{f"{root}/{name}": b"" for root in ACL_ROOTS.values() for name in ACL_TYPES.values()},
+    "/delegation_token": b"",
+    DELEGATION_TOKENS: b"",
     "/headrace": b"",
     RECORDED_BROKERS: b"",
     COMMITS: b'{"version":1,"controller_epoch":0,"commits":0}',

@@ -28,6 +28,7 @@ from headrace.cluster.metadata_records import (
 from headrace.cluster.metadata_store import Elected, StoreError
 from headrace.cluster.resources import ConfigResource, ConfigResourceType, topic_resource
 from headrace.cluster.stores import znode_paths, znodes
+from headrace.cluster.stores.security_znode_planner import SecurityZnodePlanner
 from headrace.cluster.stores.znode_reader import LeftoverZnodes, StoredMetadata, StoredTopic
 from headrace.cluster.stores.zookeeper_client import Create, Delete, Op, SetData
 from headrace.cluster.topology import BrokerRegistration, Partition
@@ -72,15 +73,21 @@ class ZnodePlanner:
         self._elected = elected
         self._epoch = elected.controller_epoch
         self._plan = WritePlan()
+        self._security = SecurityZnodePlanner(stored.security)
 
     def plan(self, records: Sequence[MetadataRecord]) -> WritePlan:
-        """The steps of the records, in order, after removing leftovers of deleted topics."""
+        """The steps of the records, in order, after removing leftovers of deleted topics.
+
+        The records of ACLs, credentials, quotas and tokens come last, merged for each znode.
+        """
         for name in list(self.stored.leftovers):
             self._remove_leftovers(name, self.stored.leftovers.pop(name))
         new_topics = {record.name for record in records if isinstance(record, TopicCreated)}
         configs = _configs_of_new_topics(new_topics, records)
         for record in records:
             self._plan_record(record, configs)
+        for ops in self._security.steps():
+            self._add_step(*ops)
         return self._plan
 
     def _add_step(self, *ops: Op) -> None:
@@ -317,7 +324,7 @@ class ZnodePlanner:
                 if brokers.pop(broker_id, None) is not None:
                     self._add_step(Delete(znode_paths.recorded_broker_path(broker_id)))
             case _:
-                raise StoreError(f"{type(record).__name__} cannot be stored in ZooKeeper")
+                self._security.add(record)
 
     def _put_broker(self, broker: BrokerRegistration) -> None:
         path = znode_paths.recorded_broker_path(broker.broker_id)

@@ -4,7 +4,7 @@
 that the same code reads a real ensemble and a test's table.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from headrace.cluster.metadata_records import MetadataRecord, TopicCreated
 from headrace.cluster.metadata_store import CorruptStore
 from headrace.cluster.resources import ConfigResource, ConfigResourceType
 from headrace.cluster.stores import znode_paths, znodes
+from headrace.cluster.stores.security_znode_reader import StoredSecurity, read_security
+from headrace.cluster.stores.znode_read import Reading, ZnodeRead, ZnodeReadResult
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 from headrace.security.acl import Acl
 from headrace.security.client_quota import QuotaEntity
@@ -22,27 +24,6 @@ from headrace.security.scram_credential import ScramCredential, ScramMechanism
 
 EPOCH_SHIFT = 32
 """An image's version is (controller epoch << 32) + that controller's writes; it never decreases."""
-
-
-class Znode(NamedTuple):
-    """The data and version of a znode."""
-
-    data: bytes
-    version: int
-
-
-class ZnodeRead(NamedTuple):
-    """The next read: the contents of znodes, or the names of their children."""
-
-    znodes: Sequence[str] = ()
-    children: Sequence[str] = ()
-
-
-class ZnodeReadResult(NamedTuple):
-    """The result of a `ZnodeRead`, in its order; None for a znode that does not exist."""
-
-    znodes: Sequence[Znode | None] = ()
-    children: Sequence[Sequence[str] | None] = ()
 
 
 MetadataRead = Generator[ZnodeRead, ZnodeReadResult, "StoredMetadata"]
@@ -92,15 +73,26 @@ class StoredMetadata:
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[bytes, StoredTopic] = field(default_factory=dict)
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
-    acls: dict[Acl, None] = field(default_factory=dict)
-    scram_credentials: dict[tuple[str, ScramMechanism], ScramCredential] = field(
-        default_factory=dict, repr=False
-    )
-    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
-    delegation_tokens: dict[str, DelegationToken] = field(default_factory=dict)
+    security: StoredSecurity = field(default_factory=StoredSecurity)
     deleting: set[str] = field(default_factory=set)
     """Names under /admin/delete_topics."""
     leftovers: dict[str, LeftoverZnodes] = field(default_factory=dict)
+
+    @property
+    def acls(self) -> Mapping[Acl, None]:
+        return {acl: None for acls in self.security.acls.values() for acl in acls}
+
+    @property
+    def scram_credentials(self) -> Mapping[tuple[str, ScramMechanism], ScramCredential]:
+        return self.security.scram_credentials()
+
+    @property
+    def quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        return self.security.quotas()
+
+    @property
+    def delegation_tokens(self) -> Mapping[str, DelegationToken]:
+        return self.security.tokens
 
     def image(self) -> MetadataImage:
         """The image, at a version above every one that any controller published."""
@@ -135,10 +127,11 @@ def read_metadata() -> MetadataRead:
     yield from _read_brokers(stored)
     yield from _read_topics(stored)
     yield from _read_configs(stored)
+    yield from read_security(stored.security)
     return stored
 
 
-def _read_singletons(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+def _read_singletons(stored: StoredMetadata) -> Reading:
     paths = (
         znode_paths.CLUSTER_ID,
         znode_paths.CONTROLLER,
@@ -166,7 +159,7 @@ def _read_singletons(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadRe
         stored.features = znodes.read_features(features.data)
 
 
-def _read_brokers(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+def _read_brokers(stored: StoredMetadata) -> Reading:
     answer = yield ZnodeRead(children=(znode_paths.RECORDED_BROKERS, znode_paths.DELETE_TOPICS))
     ids = sorted(int(child) for child in answer.children[0] or ())
     stored.deleting.update(answer.children[1] or ())
@@ -176,7 +169,7 @@ def _read_brokers(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResul
             stored.brokers[id_] = znodes.read_recorded_broker(id_, znode.data)
 
 
-def _read_topics(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+def _read_topics(stored: StoredMetadata) -> Reading:
     answer = yield ZnodeRead(children=(znode_paths.TOPICS,))
     names = sorted(answer.children[0] or ())
     answer = yield ZnodeRead([znode_paths.topic_path(name) for name in names])
@@ -191,9 +184,7 @@ def _read_topics(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult
     )
 
 
-def _read_states(
-    stored: StoredMetadata, documents: Mapping[str, znodes.TopicDocument]
-) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+def _read_states(stored: StoredMetadata, documents: Mapping[str, znodes.TopicDocument]) -> Reading:
     paths: list[str] = []
     for name, document in documents.items():
         _check_indexes(name, document.assignments)
@@ -212,7 +203,7 @@ def _read_states(
             if state is None:
                 partition = znodes.new_partition(assignment)
             else:
-                partition = znodes.read_partition(path, assignment, *state)
+                partition = znodes.read_partition(path, assignment, state.data, state.version)
             topic.partitions.append(seen.setdefault(partition, partition))
         stored.topics[topic.topic_id] = topic
     yield from _read_partitions_without_state(stored)
@@ -227,7 +218,7 @@ def _check_indexes(name: str, indexes: Iterable[int]) -> None:
 
 def _read_partitions_without_state(
     stored: StoredMetadata,
-) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+) -> Reading:
     """Finds which znodes above a missing state exist: Kafka writes them one by one."""
     gaps = [
         topic
@@ -249,7 +240,7 @@ def _read_partitions_without_state(
 
 def _read_deleted_topics(
     stored: StoredMetadata, documents: Mapping[str, znodes.TopicDocument]
-) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+) -> Reading:
     for name, document in sorted(documents.items()):
         answer = yield ZnodeRead(children=(znode_paths.partitions_path(name),))
         children = answer.children[0]
@@ -263,7 +254,7 @@ def _read_deleted_topics(
         )
 
 
-def _read_configs(stored: StoredMetadata) -> Generator[ZnodeRead, ZnodeReadResult, None]:
+def _read_configs(stored: StoredMetadata) -> Reading:
     types = list(znode_paths.CONFIG_TYPES)
     answer = yield ZnodeRead(children=[znode_paths.CONFIG_TYPES[type_] for type_ in types])
     found: list[tuple[ConfigResourceType, str]] = [

@@ -47,6 +47,7 @@ class Stat(NamedTuple):
     czxid: int
     mzxid: int
     ephemeral_owner: int
+    child_count: int = 0
 
 
 class Create(NamedTuple):
@@ -156,6 +157,10 @@ class ZooKeeperClient(Protocol):
 
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
         """Executes all operations or none (`OpFailed`). Returns a stat for each `SetData`."""
+        ...
+
+    async def readable_by_anyone(self, paths: Sequence[str]) -> list[str]:
+        """Those of the paths that every client of ZooKeeper can read."""
         ...
 
     def on_state(self, changed: Callable[[SessionState], None]) -> None:

@@ -8,6 +8,7 @@ controller.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -25,14 +26,8 @@ from headrace.cluster.metadata_store import (
 from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.multi_packing import pack_steps
 from headrace.cluster.stores.znode_planner import ZnodePlanner
-from headrace.cluster.stores.znode_reader import (
-    StoredMetadata,
-    Znode,
-    ZnodeRead,
-    ZnodeReadResult,
-    metadata_version,
-    read_metadata,
-)
+from headrace.cluster.stores.znode_read import Znode, ZnodeRead, ZnodeReadResult
+from headrace.cluster.stores.znode_reader import StoredMetadata, metadata_version, read_metadata
 from headrace.cluster.stores.zookeeper_client import (
     CheckVersion,
     Create,
@@ -48,6 +43,8 @@ from headrace.cluster.stores.zookeeper_election import ZooKeeperElection, check_
 from headrace.cluster.stores.zookeeper_registration import ZooKeeperRegistration
 from headrace.cluster.topology import BrokerRegistration
 
+log = logging.getLogger(__name__)
+
 _READ_TRIES: Final = 20
 """How often a read starts over because of a concurrent write."""
 
@@ -61,6 +58,7 @@ class ZooKeeperStore:
         self._loaded = False  # whether the caller has the current metadata
         self._connected = asyncio.Event()
         self._closed = False
+        self._open_paths: list[str] = []  # of secrets that every client of ZooKeeper can read
         self._registration = ZooKeeperRegistration(client, clock, self._connected)
         self._election = ZooKeeperElection(client, clock)
         client.on_state(self._state_changed)
@@ -70,6 +68,7 @@ class ZooKeeperStore:
         if self._client.state is SessionState.CONNECTED:
             self._connected.set()
         await self._create_skeleton()
+        self._open_paths = await self._client.readable_by_anyone(znode_paths.SENSITIVE_PATHS)
 
     async def close(self) -> None:
         self._closed = True
@@ -162,6 +161,7 @@ class ZooKeeperStore:
         self._forget_stored()
         self._stored = stored = await self._read_snapshot()
         self._loaded = True
+        self._warn_about_open_secrets(stored)
         return stored.image()
 
     async def _read_snapshot(self) -> StoredMetadata:
@@ -196,8 +196,10 @@ class ZooKeeperStore:
 
     async def _read_znodes(self, ask: ZnodeRead) -> ZnodeReadResult:
         found = await self._client.get_many(ask.znodes) if ask.znodes else []
-        children = [await self._client.children(path) for path in ask.children]
-        return ZnodeReadResult([z and Znode(z[0], z[1].version) for z in found], children)
+        children = await asyncio.gather(*map(self._client.children, ask.children))
+        return ZnodeReadResult(
+            [z and Znode(z[0], z[1].version, z[1].child_count) for z in found], children
+        )
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
         if not self._loaded:
@@ -214,6 +216,7 @@ class ZooKeeperStore:
             await self._write_ops(ops, stored, elected)
         self._stored = stored
         self._loaded = True
+        self._warn_about_open_secrets(stored)
 
     async def _write_ops(self, ops: Sequence[Op], stored: StoredMetadata, elected: Elected) -> None:
         before = stored.commits
@@ -267,6 +270,19 @@ class ZooKeeperStore:
     def _forget_stored(self) -> None:
         self._stored = None
         self._loaded = False
+
+    def _warn_about_open_secrets(self, stored: StoredMetadata) -> None:
+        """Warns once. As in Kafka, secrets are stored even where everyone can read them."""
+        if self._open_paths and stored.security.has_secrets():
+            log.warning(
+                "every client of ZooKeeper at %s can read the users' credentials and the "
+                "delegation tokens below %s: set zookeeper.set.acl=true and "
+                "headrace.zookeeper.auth on every broker, and protect these znodes as "
+                "docs/guide/clusters.md explains",
+                self._client.servers,
+                ", ".join(self._open_paths),
+            )
+            self._open_paths = []
 
     # -- helpers --------------------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class Incarnation:
             worker=lambda _loop, offload, _module: SimulatedWorker(self.files, offload),
             metadata_store=host.metadata.open,
             cluster_store=lambda _settings, _clock: None,
+            accepts_sockets=False,
             host_name=lambda: host.name,
         )
         self.main: asyncio.Task[None] | None = None

@@ -107,16 +107,10 @@ num.network.threads int 3 min=1 HIGH cluster-wide
     Threads that read and write sockets; Headrace uses one event loop.
 password.encoder.cipher.algorithm string AES/CBC/PKCS5Padding LOW hidden
     Cipher of stored passwords.
-password.encoder.iterations int 4096 min=1024 LOW hidden
-    Iterations of the cipher of stored passwords.
 password.encoder.key.length int 128 min=8 LOW hidden
     Key length of the cipher of stored passwords.
 password.encoder.keyfactory.algorithm string null LOW hidden
     Key factory of the cipher of stored passwords.
-password.encoder.old.secret password null hidden
-    Previous secret of stored passwords.
-password.encoder.secret password null hidden
-    Secret of stored passwords.
 principal.builder.class class \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder per-broker
     Java class that builds the principal of a connection.

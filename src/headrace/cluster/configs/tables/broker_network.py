@@ -22,9 +22,9 @@ flush string os in=os|ack
     When acknowledged records reach the disk: `os` leaves it to the operating system, `ack`
     calls fsync before each acknowledgement (flush.messages is then 1 unless
     log.flush.interval.messages or the topic sets it).
-headrace.authentication.timeout.ms int 30000 min=1
-    Time in which a client must authenticate after it has connected; then the broker closes the
-    connection.
+headrace.authentication.timeout.ms int 30000 min=100
+    Maximum time from the acceptance of a connection until its client has authenticated, TLS
+    handshake included; later, the connection is closed. Applies to SSL and SASL listeners.
 headrace.fast.failure.detection boolean true
     Replaces a broker at once when its connections end and new ones are refused. If off, only
     the end of its ZooKeeper session counts.

@@ -28,7 +28,8 @@ follower.replication.throttled.rate long 9223372036854775807 min=0 cluster-wide 
 initial.broker.registration.timeout.ms int 60000
     How long a starting broker waits for a controller to accept its registration.
 inter.broker.listener.name string null
-    Listener for connections between brokers; if unset, the first one.
+    Listener for connections between brokers; if unset, the one that is named like
+    security.inter.broker.protocol, or else the first one.
 leader.imbalance.check.interval.seconds long 300 min=1 HIGH
     How often the controller checks for leaders that are not the preferred replicas.
 leader.imbalance.per.broker.percentage int 10 HIGH

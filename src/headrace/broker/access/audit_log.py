@@ -1,0 +1,103 @@
+"""The audit log: decisions, logins and changes of access, one line each.
+
+The logger is `headrace.authorizer`. Denied requests, logins and changes are at INFO, allowed
+requests at DEBUG. Filters, which leave hidden resources out of a response, are silent. Lines that
+clients can cause at will are limited (`line_limit`), and the log says how many were left out.
+"""
+
+import logging
+from contextvars import ContextVar
+from typing import Final
+
+from headrace.broker.access.line_limit import LineLimit
+from headrace.clock import Clock
+from headrace.log_formatters import AUDIT_LOGGER
+from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorizer import Decision
+from headrace.security.principal import Principal
+from headrace.security.session import Session
+
+log = logging.getLogger(AUDIT_LOGGER)
+
+CURRENT_API: Final[ContextVar[str]] = ContextVar("CURRENT_API", default="-")
+"""The API of the request that is being handled; dispatch sets it where access is enforced. A task
+that a request starts keeps it."""
+
+
+class AuditLog:
+    """The audit log of one broker."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._limit = LineLimit(clock.monotonic())
+
+    def log_decision(
+        self,
+        session: Session,
+        operation: AclOperation,
+        type_: AclResourceType,
+        name: str,
+        decision: Decision,
+    ) -> None:
+        """A client asked for this resource, and the request was allowed or denied."""
+        level = logging.DEBUG if decision.allowed else logging.INFO
+        if not log.isEnabledFor(level):
+            return
+        left_out = 0 if decision.allowed else self._admit(session)
+        if left_out is None:
+            return
+        fields = {
+            "principal": str(session.principal),
+            "operation": operation.name,
+            "resource": f"{type_.name}:{name}",
+            "host": session.host,
+            "api": CURRENT_API.get(),
+            "listener": session.listener,
+            "rule": str(decision.acl or decision.reason.value),
+        }
+        if left_out:
+            fields["left_out"] = str(left_out)
+        log.log(level, "allowed" if decision.allowed else "denied", extra=fields)
+
+    def log_login(self, session: Session, mechanism: str, *, error: str | None = None) -> None:
+        """A client has authenticated, or failed with `error`, which must contain no secret. After
+        a failure, the principal of the session is the one that the client claimed."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        left_out = self._admit(session)
+        if left_out is None:
+            return
+        fields = {
+            "principal": str(session.principal),
+            "mechanism": mechanism,
+            "host": session.host,
+            "listener": session.listener,
+        }
+        if error is not None:
+            fields["error"] = error
+        if left_out:
+            fields["left_out"] = str(left_out)
+        log.info("login" if error is None else "login failed", extra=fields)
+
+    def log_change(self, session: Session, change: str, **fields: object) -> None:
+        """The client has changed who may do what: an ACL, a user, a quota. `change` is a fixed
+        sentence; `fields` contain no secret. Such clients have the right to do so, so that their
+        lines are not limited."""
+        extra = {
+            "principal": str(session.principal),
+            "host": session.host,
+            "listener": session.listener,
+            **fields,
+        }
+        log.info(change, extra=extra)
+
+    def report_left_out(self) -> None:
+        """Logs how many lines were left out of each source since its last line."""
+        for source, number in self._limit.take_left_out():
+            principal, host = source if isinstance(source, tuple) else ("-", "-")
+            extra = {"principal": str(principal), "host": host, "left_out": number}
+            log.info("lines were left out", extra=extra)
+
+    def _admit(self, session: Session) -> int | None:
+        source: tuple[Principal, str] = (session.principal, session.host)
+        return self._limit.admit(source, self._clock.monotonic())

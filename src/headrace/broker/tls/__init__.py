@@ -1,0 +1,1 @@
+"""TLS: contexts from key and trust stores, their reload, and the transport of connections."""

@@ -1,0 +1,238 @@
+"""The TLS contexts of a broker's listeners: built at the start, replaced while the broker runs.
+
+Guarantees: a connection that is accepted after a change of settings or files uses the newest valid
+context; open connections are not affected. New stores replace the current ones only after a
+handshake with them has succeeded. A store that cannot be used changes nothing, and the log has the
+reason. The key store of a running listener keeps its subject and its host names, unless
+`ssl.allow.dn.changes` and `ssl.allow.san.changes` say otherwise.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from headrace.broker.network.server import Server
+from headrace.broker.runtime.errors import StartupError
+from headrace.broker.runtime.offload import Offload
+from headrace.broker.tls.certificate_authentication import CertificateAuthentication
+from headrace.broker.tls.tls_context import (
+    InvalidTls,
+    TlsMaterial,
+    client_context,
+    read_stores,
+    server_context,
+)
+from headrace.broker.tls.tls_handshakes import TlsHandshake, TlsHandshakes
+from headrace.broker.tls.tls_self_check import check_handshake, check_identity
+from headrace.broker.tls.tls_transport import TlsTransport
+from headrace.clock import Clock
+from headrace.cluster.configs.config_def import InvalidConfig
+from headrace.cluster.effective_config import EffectiveConfig
+from headrace.cluster.listeners import Listener
+from headrace.cluster.settings import BrokerSettings
+from headrace.cluster.tls_settings import check_tls_stores, read_tls_settings
+from headrace.security.tls_settings import TlsSettings
+
+log = logging.getLogger(__name__)
+
+FILE_CHECK_S: Final = 5.0
+"""How often the files of the stores are checked for changes."""
+
+
+class TlsHost(Protocol):
+    """The part of the broker that its TLS listeners use."""
+
+    settings: BrokerSettings
+    server: Server
+    offload: Offload
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+
+
+class FileState(NamedTuple):
+    """A file changes in one of these."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTls:
+    """The contexts that a listener uses, and the state of their files before they were read."""
+
+    material: TlsMaterial
+    server: ssl.SSLContext
+    client: ssl.SSLContext | None
+    """For connections to other brokers, if this is the listener of the brokers."""
+    files: Mapping[str, FileState | None]
+
+
+class TlsListeners:
+    """The listeners of one broker that use TLS."""
+
+    def __init__(self, host: TlsHost) -> None:
+        self._host = host
+        settings = host.settings
+        self._listeners = {each.name: each for each in settings.listeners if each.uses_tls}
+        self._inter_broker = settings.inter_broker_listener.name
+        self._active: dict[str, ActiveTls] = {}
+        self._handshakes = TlsHandshakes(host.loop)
+        self._effective: EffectiveConfig | None = None
+        self._lock = asyncio.Lock()
+        self._reloading: set[asyncio.Task[None]] = set()
+
+    # --- start ----------------------------------------------------------------------------------
+
+    async def open(self, effective: EffectiveConfig) -> None:
+        """Builds the contexts of all listeners that have stores; raises `StartupError`.
+
+        A member of a cluster learns its dynamic settings, which may name the stores, only when it
+        has joined.
+        """
+        self._effective = effective
+        for listener in self._listeners.values():
+            try:
+                settings = read_tls_settings(listener, effective.listener(listener.name))
+                if settings.keystore.is_set:
+                    check_tls_stores(settings)
+                    self._use(listener, await self._load(settings))
+            except (InvalidTls, InvalidConfig) as error:
+                raise StartupError(str(error)) from error
+
+    async def open_all(self, effective: EffectiveConfig) -> None:
+        """Builds the missing contexts before the first accept; raises `StartupError`."""
+        missing = [each for name, each in self._listeners.items() if name not in self._active]
+        await self.open(effective)
+        for listener in missing:
+            if listener.name not in self._active:
+                try:
+                    check_tls_stores(read_tls_settings(listener, effective.listener(listener.name)))
+                except InvalidConfig as error:
+                    raise StartupError(str(error)) from error
+
+    # --- connections ----------------------------------------------------------------------------
+
+    def start_handshake(
+        self,
+        listener: str,
+        connected: socket.socket,
+        complete: Callable[[TlsTransport], None],
+        failed: Callable[[str], None],
+    ) -> TlsHandshake:
+        """Starts the handshake of an accepted socket with the newest context."""
+        return self._handshakes.start(connected, self._active[listener].server, complete, failed)
+
+    @property
+    def peer_context(self) -> ssl.SSLContext | None:
+        """The newest context for connections to other brokers."""
+        active = self._active.get(self._inter_broker)
+        return None if active is None else active.client
+
+    # --- reload ---------------------------------------------------------------------------------
+
+    def settings_changed(self, effective: EffectiveConfig) -> None:
+        """Applies the settings of a new image soon."""
+        self._effective = effective
+        if self._active:
+            self._reload_soon()
+
+    async def reload_changed_files(self) -> None:
+        """Reloads the stores of which a file has changed."""
+        await self._reload(only_changed_files=True)
+
+    async def reload(self) -> None:
+        """Reloads all stores, because an operator asks for it."""
+        await self._reload(only_changed_files=False)
+
+    async def check(self, effective: EffectiveConfig) -> None:
+        """Checks settings that are not in effect yet; raises `InvalidTls` or `InvalidConfig`."""
+        for listener in self._listeners.values():
+            settings = read_tls_settings(listener, effective.listener(listener.name))
+            check_tls_stores(settings)
+            active = self._active.get(listener.name)
+            if active is None or settings != active.material.settings:
+                await self._load_checked(settings, active)
+
+    def _reload_soon(self) -> None:
+        task = self._host.loop.create_task(self._reload(only_changed_files=True))
+        self._reloading.add(task)
+        task.add_done_callback(self._reloading.discard)
+
+    async def _reload(self, *, only_changed_files: bool) -> None:
+        async with self._lock:
+            for listener in self._listeners.values():
+                try:
+                    await self._reload_listener(listener, only_changed_files)
+                except (InvalidTls, InvalidConfig) as error:
+                    log.error(
+                        "cannot use new TLS stores; the listener keeps the current ones",
+                        extra={"listener": listener.name, "error": str(error)},
+                    )
+
+    async def _reload_listener(self, listener: Listener, only_changed_files: bool) -> None:
+        effective, active = self._effective, self._active.get(listener.name)
+        assert effective is not None  # the broker has started
+        settings = read_tls_settings(listener, effective.listener(listener.name))
+        if active is not None and only_changed_files and settings == active.material.settings:
+            files = await self._host.offload(_file_states, settings)
+            if files == active.files:
+                return
+        check_tls_stores(settings)
+        self._use(listener, await self._load_checked(settings, active))
+        log.info("TLS stores are reloaded", extra={"listener": listener.name})
+
+    # --- contexts -------------------------------------------------------------------------------
+
+    async def _load(self, settings: TlsSettings) -> ActiveTls:
+        return await self._host.offload(self._build, settings)
+
+    async def _load_checked(self, settings: TlsSettings, active: ActiveTls | None) -> ActiveTls:
+        return await self._host.offload(self._build_checked, settings, active)
+
+    def _build(self, settings: TlsSettings) -> ActiveTls:
+        """Runs in a thread."""
+        # Before the files are read: a file that changes meanwhile is read again.
+        files = _file_states(settings)
+        material = read_stores(settings)
+        is_inter_broker = settings.listener == self._inter_broker
+        return ActiveTls(
+            material,
+            server_context(material),
+            client_context(material) if is_inter_broker else None,
+            files,
+        )
+
+    def _build_checked(self, settings: TlsSettings, active: ActiveTls | None) -> ActiveTls:
+        """Runs in a thread."""
+        made = self._build(settings)
+        check_handshake(made.material, verified=made.client is not None)
+        if active is not None:
+            check_identity(active.material, made.material)
+        return made
+
+    def _use(self, listener: Listener, made: ActiveTls) -> None:
+        self._active[listener.name] = made
+        if not listener.uses_sasl:
+            self._host.server.authentications[listener.name] = CertificateAuthentication(
+                self._host.server.dispatch,
+                made.material.settings.principal_mapping,
+                self._host.clock,
+            )
+
+
+def _file_states(settings: TlsSettings) -> dict[str, FileState | None]:
+    return {name: _file_state(name) for name in settings.files}
+
+
+def _file_state(name: str) -> FileState | None:
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return None
+    return FileState(found.st_ino, found.st_size, found.st_mtime_ns)

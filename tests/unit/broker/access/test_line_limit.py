@@ -1,0 +1,58 @@
+"""A client cannot flood a log, hide other clients in it, or hide how much it sent."""
+
+from headrace.broker.access import line_limit
+from headrace.broker.access.line_limit import (
+    BURST_LINES,
+    MAX_SOURCES,
+    TOTAL_BURST_LINES,
+    LineLimit,
+)
+
+
+def test_a_source_gets_its_burst_and_then_a_line_per_second_with_the_number_left_out() -> None:
+    limit = LineLimit(0.0)
+    assert [limit.admit("a", 0.0) for _ in range(BURST_LINES)] == [0] * BURST_LINES
+    assert [limit.admit("a", 0.0) for _ in range(7)] == [None] * 7
+    assert limit.admit("a", 1.0) == 7
+    assert limit.admit("a", 1.5) is None
+    assert limit.admit("a", 2.0) == 1
+
+
+def test_a_flood_of_one_source_does_not_silence_another() -> None:
+    limit = LineLimit(0.0)
+    for _ in range(10 * TOTAL_BURST_LINES):
+        limit.admit("hostile", 0.0)
+    assert limit.admit("other", 0.0) == 0
+
+
+def test_all_sources_together_are_limited() -> None:
+    limit = LineLimit(0.0)
+    admitted = sum(limit.admit(source, 0.0) is not None for source in range(3 * TOTAL_BURST_LINES))
+    assert admitted == TOTAL_BURST_LINES
+
+
+def test_what_was_left_out_is_reported_once() -> None:
+    limit = LineLimit(0.0)
+    for _ in range(BURST_LINES + 3):
+        limit.admit("a", 0.0)
+    assert list(limit.take_left_out()) == [("a", 3)]
+    assert list(limit.take_left_out()) == []
+    assert limit.admit("a", 1.0) == 0
+
+
+def test_the_lines_of_a_forgotten_source_are_still_counted() -> None:
+    limit = LineLimit(0.0)
+    for _ in range(BURST_LINES + 3):
+        limit.admit("a", 0.0)
+    for source in range(MAX_SOURCES):
+        limit.admit(source, 1e6)
+    assert (None, 3) in list(limit.take_left_out())
+
+
+def test_the_memory_for_sources_is_bounded(monkeypatch: object) -> None:
+    limit = LineLimit(0.0)
+    for source in range(3 * MAX_SOURCES):
+        limit.admit(source, 0.0)
+    reported = list(limit.take_left_out())
+    assert len(reported) <= line_limit.MAX_SOURCES + 1
+    assert sum(number for _, number in reported) == 3 * MAX_SOURCES - TOTAL_BURST_LINES
