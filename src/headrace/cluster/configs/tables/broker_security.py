@@ -16,7 +16,7 @@ delegation.token.max.lifetime.ms long 604800000 min=1
     Age after which a delegation token can no longer be renewed.
 delegation.token.secret.key password null
     Secret that signs delegation tokens; must be the same on every broker.
-password.encoder.iterations int 4096 min=1024 LOW
+password.encoder.iterations int 4096 min=1024 LOW hidden
     Iterations that derive the key of encrypted passwords from the secret.
 password.encoder.old.secret password null
     Previous secret, while password.encoder.secret is being replaced.
