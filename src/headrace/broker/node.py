@@ -32,6 +32,8 @@ from headrace.broker.partitions.log_configs import LogConfigs
 from headrace.broker.partitions.metadata_publisher import MetadataPublisher, changed_topics
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.partitions.replica_roles import ReplicaRoles, Role, RoleChanged
+from headrace.broker.quotas.client_quotas import ClientQuotas
+from headrace.broker.quotas.exemption import BrokerExemption
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.broker.runtime.timers import Timers
@@ -45,6 +47,7 @@ from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
+from headrace.security.quota_windows import QuotaWindows
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import LogDirFailed, StorageError
 from headrace.storage.files.filesystem import make_directories
@@ -52,6 +55,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.access.delegation_tokens import DelegationTokens
     from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
@@ -114,6 +118,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
@@ -123,6 +128,17 @@ class Broker:
             is_enforced=bool(settings.string("authorizer.class.name")),
             super_users=parse_super_users(settings.string("super.users") or ""),
             allow_if_no_acl=settings.boolean("allow.everyone.if.no.acl.found"),
+            inter_broker_listener=settings.inter_broker_listener.name,
+        )
+        self.quotas = ClientQuotas(
+            _quota_windows(settings, "quota"),
+            _quota_windows(settings, "controller.quota"),
+            self.clock.monotonic,
+            BrokerExemption(
+                self.access,
+                settings.inter_broker_listener.name,
+                lambda: self.is_member,
+            ),
         )
 
     @property
@@ -189,6 +205,14 @@ class Broker:
         if self.member is not None:
             return self.member.broker_epoch
         return self.metadata.image.brokers[self.node_id].epoch
+
+    def _delegation_tokens(self) -> "DelegationTokens | None":
+        """None without `delegation.token.secret.key`: delegation tokens are off."""
+        if not self.settings.string("delegation.token.secret.key"):
+            return None
+        from headrace.broker.access.delegation_tokens import DelegationTokens
+
+        return DelegationTokens(self.settings, lambda: self.metadata.image, self.clock)
 
     # --- coordinators ---------------------------------------------------------------------------
 
@@ -262,6 +286,8 @@ class Broker:
             from headrace.broker.authentication.authentication import Authentication
 
             self.authentication = Authentication(self, dispatcher.dispatch)
+            if self.tokens is not None:
+                self.authentication.find_token = self.tokens.login
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:
@@ -286,6 +312,10 @@ class Broker:
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
         self.metadata = role.metadata
+        self._fast_path_acls = self.metadata.image.acls
+        if self.member is not None:
+            # Before the image is applied, which may take long.
+            self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
         await self._open_tls()
         backlog = self.settings.integer("socket.listen.backlog.size")
@@ -371,6 +401,7 @@ class Broker:
         """Assigns the replica roles of a starting broker."""
         self._metadata_publisher.load(image)
         self._apply_limits(image)
+        self._apply_quotas(image)
 
     def _coordinator_role_changed(
         self, topic: str, index: int, before: Role | None, after: Role | None
@@ -387,12 +418,21 @@ class Broker:
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Applies the image after these records to this broker."""
+        self._drop_fast_paths_after_acl_change()
         if self.authentication is not None:
             self.authentication.metadata_changed(records)
         changed = changed_topics(records, self.partitions)
         await self._metadata_publisher.publish(image, records)
+        self._apply_quotas(image)
         if changed and self._coordinators is not None:
             self._coordinators.topics_changed(changed)
+
+    def _drop_fast_paths_after_acl_change(self) -> None:
+        """A fast path serves requests like one that was allowed."""
+        acls = self.metadata.image.acls
+        if acls is not self._fast_path_acls:
+            self._fast_path_acls = acls
+            self.server.drop_fast_paths()
 
     @property
     def effective(self) -> EffectiveConfig:
@@ -415,6 +455,13 @@ class Broker:
 
     def _limits_of(self, image: MetadataImage) -> BrokerLimits:
         return BrokerLimits.from_config(self._effective_config(image), self.settings.listeners)
+
+    def _apply_quotas(self, image: MetadataImage) -> None:
+        if self.quotas.update(image.quotas):
+            # A fast path does not measure the time of its requests.
+            measures = self.quotas.limits_request_time
+            self.server.allow_fast_paths(allowed=not measures, reason="request_percentage")
+            self.server.address_delay_s = self.quotas.connection_throttle_s
 
     def _count_full_logs(self, directory: str | None) -> int:
         """The number of logs in this directory, or in all, whose last append failed on a full
@@ -557,3 +604,10 @@ class Broker:
         if self._cluster_role is not None:
             self._cluster_role.close()
         self.offload.close()
+
+
+def _quota_windows(settings: BrokerSettings, prefix: str) -> QuotaWindows:
+    return QuotaWindows(
+        settings.integer(f"{prefix}.window.num"),
+        float(settings.integer(f"{prefix}.window.size.seconds")),
+    )

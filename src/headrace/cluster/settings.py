@@ -55,7 +55,7 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "alter.log.dirs.",
-    "controller.quota.", "delegation.token.", "follower.",
+    "controller.quota.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.",

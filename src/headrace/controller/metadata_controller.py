@@ -30,6 +30,7 @@ from headrace.controller.feature_changes import FeatureUpdate
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError, ControllerResult, ResultT
 from headrace.controller.topic_changes import (
+    ChargePartitions,
     ConfigCheck,
     CreatedTopic,
     DeletedTopic,
@@ -38,6 +39,7 @@ from headrace.controller.topic_changes import (
     NewTopic,
     TopicDefaults,
     TopicRef,
+    without_quota,
 )
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
@@ -46,6 +48,7 @@ from headrace.security.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
+    from headrace.controller.quota_changes import AlteredQuota, QuotaAlteration
     from headrace.controller.scram_changes import AlteredUser, ScramDeletion, ScramUpsertion
 
 
@@ -98,7 +101,11 @@ class MetadataController:
         return producer_id_blocks.allocate_producer_ids(self.image, broker_id, broker_epoch)
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        charge: ChargePartitions = without_quota,
     ) -> ControllerResult[CreatedTopic]:
         result = topic_changes.create_topics(
             self.image,
@@ -108,21 +115,28 @@ class MetadataController:
             ),
             check_configs=self._topic_config_check(),
             rng=self._rng,
+            charge=charge,
         )
         return _without_records(result) if validate_only else result
 
-    def delete_topics(self, refs: Sequence[TopicRef]) -> ControllerResult[DeletedTopic]:
+    def delete_topics(
+        self, refs: Sequence[TopicRef], *, charge: ChargePartitions = without_quota
+    ) -> ControllerResult[DeletedTopic]:
         if not self._settings.delete_topics:
             error = ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             return ControllerResult(
                 (), [DeletedTopic(ref.name, ref.topic_id, error) for ref in refs]
             )
-        return topic_changes.delete_topics(self.image, refs)
+        return topic_changes.delete_topics(self.image, refs, charge=charge)
 
     def create_partitions(
-        self, growths: Sequence[MorePartitions], *, validate_only: bool = False
+        self,
+        growths: Sequence[MorePartitions],
+        *,
+        validate_only: bool = False,
+        charge: ChargePartitions = without_quota,
     ) -> ControllerResult[GrownTopic]:
-        result = topic_changes.create_partitions(self.image, growths, rng=self._rng)
+        result = topic_changes.create_partitions(self.image, growths, rng=self._rng, charge=charge)
         return _without_records(result) if validate_only else result
 
     def incremental_alter_configs(
@@ -143,6 +157,14 @@ class MetadataController:
         result = feature_changes.update_features(
             self.image, updates, node_id=self._settings.node_id
         )
+        return _without_records(result) if validate_only else result
+
+    def alter_client_quotas(
+        self, alterations: "Sequence[QuotaAlteration]", *, validate_only: bool = False
+    ) -> "ControllerResult[AlteredQuota]":
+        from headrace.controller import quota_changes  # not needed while starting
+
+        result = quota_changes.alter_client_quotas(self.image, alterations)
         return _without_records(result) if validate_only else result
 
     def alter_scram_credentials(

@@ -95,6 +95,16 @@ ConfigCheck = Callable[[dict[str, str]], None]
 """Raises `Refused` if a new topic may not have these configs."""
 
 
+ChargePartitions = Callable[[int], None]
+"""Called with the partitions that a topic gets or loses; raises `Refused` if the sender's
+`controller_mutation_rate` does not allow it. As in Kafka, a topic that is refused for another
+reason costs nothing, and one that is only validated costs the same."""
+
+
+def without_quota(_partitions: int) -> None:
+    """For senders without a quota."""
+
+
 def create_topics(
     image: MetadataImage,
     topics: Sequence[NewTopic],
@@ -102,6 +112,7 @@ def create_topics(
     defaults: TopicDefaults,
     check_configs: ConfigCheck,
     rng: Random,
+    charge: ChargePartitions = without_quota,
 ) -> ControllerResult[CreatedTopic]:
     """Creates topics. One result for each distinct name, in the order of the request."""
     counts = Counter(topic.name for topic in topics)
@@ -121,6 +132,7 @@ def create_topics(
             _check_name(image, topic.name, new_keys)
             configs = _checked_configs(topic, check_configs)
             partitions = _new_partitions(image, topic, defaults, rng)
+            charge(len(partitions))
         except Refused as refused:
             results.append(CreatedTopic(topic.name, refused.error))
             continue
@@ -134,7 +146,9 @@ def create_topics(
     return ControllerResult(tuple(records), _one_per_name(results))
 
 
-def delete_topics(image: MetadataImage, refs: Sequence[TopicRef]) -> ControllerResult[DeletedTopic]:
+def delete_topics(
+    image: MetadataImage, refs: Sequence[TopicRef], *, charge: ChargePartitions = without_quota
+) -> ControllerResult[DeletedTopic]:
     """Deletes topics. A topic that the request names twice, also by name and id, is refused."""
     names = Counter(ref.name for ref in refs)
     ids = Counter(ref.topic_id for ref in refs if ref.name is None)
@@ -143,6 +157,7 @@ def delete_topics(image: MetadataImage, refs: Sequence[TopicRef]) -> ControllerR
     for ref in refs:
         try:
             topic = _topic_to_delete(image, ref, names, ids)
+            charge(len(topic.partitions))
         except Refused as refused:
             results[ref.name, ref.topic_id] = DeletedTopic(ref.name, ref.topic_id, refused.error)
             continue
@@ -152,7 +167,11 @@ def delete_topics(image: MetadataImage, refs: Sequence[TopicRef]) -> ControllerR
 
 
 def create_partitions(
-    image: MetadataImage, growths: Sequence[MorePartitions], *, rng: Random
+    image: MetadataImage,
+    growths: Sequence[MorePartitions],
+    *,
+    rng: Random,
+    charge: ChargePartitions = without_quota,
 ) -> ControllerResult[GrownTopic]:
     """Adds partitions; a topic never shrinks. One result for each distinct name."""
     counts = Counter(growth.name for growth in growths)
@@ -168,6 +187,7 @@ def create_partitions(
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             _check_growth(topic, growth, remaining)
             added = _added_partitions(image, topic, growth, rng)
+            charge(len(added))
         except Refused as refused:
             results[growth.name] = GrownTopic(growth.name, refused.error)
             continue

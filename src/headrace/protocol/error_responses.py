@@ -42,6 +42,8 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "partition": ("partition", "partition_index"),
     "index": ("index", "partition_index"),
 }
+# Response arrays that repeat those of the request.
+_REPEATED: Final = ("entity",)
 # Fields whose value for "none" in Kafka is not the field's default.
 _NONE_VALUES: Final[dict[str, object]] = {
     "base_offset": -1,
@@ -73,6 +75,16 @@ def error_response(
     return _failed_part(spec.response, request, version, failure, top=True)
 
 
+def failed_parts(
+    spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None = None
+) -> tuple[str, list[Struct]]:
+    """The name of the response's array with the error codes, and its elements for the request."""
+    array = _array_for_codes(spec.response, version)
+    assert array is not None
+    found = _failed_parts(spec.response, request, version, _Failure(code, message), {})
+    return array.name, [] if found is None else getattr(found, array.name)
+
+
 def can_carry_error(spec: ApiSpec) -> bool:
     """Whether the response has any field for an error code."""
     return _carries_code(spec.response, spec.max_version)
@@ -85,7 +97,7 @@ def _failed_part(
     names = {field.name for field in fields}
     values = {name: value for name, value in _NONE_VALUES.items() if name in names}
     if not top:
-        values |= _identity(fields, part)
+        values |= _identity(fields, part) | _repeated_arrays(fields, part)
     coded = [name for name in _CODES if name in names]
     if not coded:
         return _failed_parts(cls, part, version, failure, values)
@@ -137,6 +149,19 @@ def _request_parts(part: Struct, version: int, name: str) -> Sequence[Part]:
         return ()
     parts: Sequence[Part] | None = getattr(part, name if name in arrays else arrays[0])
     return parts or ()
+
+
+def _repeated_arrays(fields: Sequence[Field], part: Part) -> dict[str, object]:
+    """The arrays that identify the part, such as the entity of a quota."""
+    repeated: dict[str, object] = {}
+    for field in fields:
+        if field.name in _REPEATED and field.struct is not None and hasattr(part, field.name):
+            names = [inner.name for inner in fields_of(field.struct)]
+            repeated[field.name] = [
+                field.struct(**{name: getattr(each, name) for name in names})
+                for each in getattr(part, field.name)
+            ]
+    return repeated
 
 
 def _identity(fields: Sequence[Field], part: Part) -> dict[str, object]:

@@ -48,6 +48,7 @@ class Reason(Enum):
     ALLOWED_BY_ACL = "allowed by an ACL"
     NO_ACL_ON_RESOURCE = "the resource has no ACL"
     NO_MATCHING_ACL = "no ACL allows it"
+    WRONG_LISTENER = "the request is for the listener between brokers"
     NOT_LOADED = "the broker has not loaded the ACLs yet"
 
 

@@ -15,6 +15,14 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
+USER_CLIENT_KEYS: Final = (
+    PRODUCER_BYTE_RATE,
+    CONSUMER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    CONTROLLER_MUTATION_RATE,
+)
+"""The keys of users and clients; an address has only a connection creation rate."""
+
 
 class QuotaEntity(NamedTuple):
     """(type, name) pairs, sorted by type; a name of None is the default entity of that type."""

@@ -23,7 +23,7 @@ from headrace.security.acl import (
     AclResourceType,
 )
 from headrace.security.acl_index import AclIndex
-from headrace.security.authorizer import Authorizer, Decision
+from headrace.security.authorizer import Authorizer, Decision, Reason
 from headrace.security.principal import Principal
 from headrace.security.session import Session
 
@@ -46,7 +46,9 @@ class AccessControl:
         is_enforced: bool = False,
         super_users: frozenset[Principal] = frozenset(),
         allow_if_no_acl: bool = False,
+        inter_broker_listener: str | None = None,
     ) -> None:
+        self._inter_broker_listener = inter_broker_listener
         self.is_enforced = is_enforced
         """False without an authorizer: callers may skip their checks."""
         self.audit = AuditLog(clock)
@@ -82,14 +84,35 @@ class AccessControl:
         return self._decide(session, operation, type_, name).allowed
 
     def allows_cluster(self, session: Session, *operations: AclOperation) -> bool:
-        """Whether the sender may do any one of these operations on the cluster. The audit log gets
-        the one that decided: the first that is allowed, else the last."""
+        """Whether the sender may do any one of these operations on the cluster.
+
+        CLUSTER_ACTION is only allowed on the listener between brokers. The audit log gets the
+        operation that decided: the first that is allowed, else the last.
+        """
         type_, name = AclResourceType.CLUSTER, CLUSTER_NAME
-        *others, last = operations
-        for operation in others:
+        usable = [each for each in operations if self._may_use_on_cluster(session, each)]
+        if not usable:
+            self.audit.log_decision(session, operations[-1], type_, name, _WRONG_LISTENER)
+            return False
+        for operation in usable[:-1]:
             if self.shows(session, operation, type_, name):
                 return self.allows(session, operation, type_, name)
-        return self.allows(session, last, type_, name)
+        return self.allows(session, usable[-1], type_, name)
+
+    def shows_cluster(self, session: Session, operation: AclOperation) -> bool:
+        """Like `allows_cluster`, without the audit log: other rights may allow the request, too."""
+        return self._may_use_on_cluster(session, operation) and self.shows(
+            session, operation, AclResourceType.CLUSTER, CLUSTER_NAME
+        )
+
+    def _may_use_on_cluster(self, session: Session, operation: AclOperation) -> bool:
+        """Brokers talk to each other on one listener: clients have no use for CLUSTER_ACTION."""
+        return (
+            operation is not AclOperation.CLUSTER_ACTION
+            or not self.is_enforced
+            or session.is_internal
+            or session.listener == self._inter_broker_listener
+        )
 
     def allows_any(self, session: Session, operation: AclOperation, type_: AclResourceType) -> bool:
         """Whether there may be a resource of this type on which the sender may do this."""
@@ -99,11 +122,19 @@ class AccessControl:
 
     def authorized_operations(self, session: Session, type_: AclResourceType, name: str) -> int:
         """The operations that the sender may do on this resource, as the bits of a response."""
+        if not self.is_enforced:
+            return _ALL_OPERATIONS[type_]
         return sum(
             1 << operation
             for operation in SUPPORTED_OPERATIONS[type_]
             if self.shows(session, operation, type_, name)
         )
+
+    def authorized_cluster_operations(self, session: Session) -> int:
+        """The same for the cluster. Without DESCRIBE there are none, as in Kafka."""
+        if not self.allows_cluster(session, AclOperation.DESCRIBE):
+            return 0
+        return self.authorized_operations(session, AclResourceType.CLUSTER, CLUSTER_NAME)
 
     def _decide(
         self, session: Session, operation: AclOperation, type_: AclResourceType, name: str
@@ -138,3 +169,12 @@ class AccessControl:
         self._acls = image.acls
         self._version += 1
         self._decisions.clear()
+
+
+OPERATIONS_NOT_REQUESTED: Final = -(2**31)
+"""The bits of a response to a client that did not ask for them."""
+_ALL_OPERATIONS: Final = {
+    type_: sum(1 << operation for operation in operations)
+    for type_, operations in SUPPORTED_OPERATIONS.items()
+}
+_WRONG_LISTENER: Final = Decision(False, Reason.WRONG_LISTENER)

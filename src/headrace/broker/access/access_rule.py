@@ -38,3 +38,8 @@ def cluster(*operations: AclOperation) -> ClusterAccess:
 
 def resources(*checks: tuple[AclOperation, AclResourceType]) -> ResourceAccess:
     return ResourceAccess(checks)
+
+
+def is_between_brokers(rule: AccessRule) -> bool:
+    """Whether only brokers send the request."""
+    return isinstance(rule, ClusterAccess) and AclOperation.CLUSTER_ACTION in rule.operations

@@ -24,6 +24,7 @@ from headrace.replication.sole_leader import SoleLeader
 if TYPE_CHECKING:
     from random import Random
 
+    from headrace.broker.access.access_control import AccessControl
     from headrace.broker.coordinators.commit_batcher import CommitBatcher
     from headrace.broker.coordinators.share_group_state import (
         ShareGroupStates,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         For type checkers only: its bases are imported with the shards that need them.
         """
 
+        access: AccessControl
         random: Random
         producer_ids: ProducerIds
 
@@ -111,7 +113,7 @@ class CoordinatorRegistry:
         from headrace.coordinator.group.group_shard import GroupShard
         from headrace.coordinator.group.share.state_initialization import InitializeState
 
-        matcher = PatternMatcher(self.groups, self._host.loop)
+        matcher = PatternMatcher(self.groups, self._host.loop, self._host.access)
         self.groups.on_effect(ResolvePatterns, matcher.start)
         self.groups.on_effect(InitializeState, self.share_group_states.initialize)
         return GroupShard(index, self._image, self.group_config, self._host.random)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from headrace.broker.network.authorized_operations import GROUP_OPERATIONS
+from headrace.broker.access.access_control import AccessControl
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
+from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.session import Session
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.coordinator.group.group_shard import GroupShard
 
@@ -28,7 +31,18 @@ class Refusable(Described, Protocol):
     error_message: str | None
 
 
+class WithMembers(Refusable, Protocol):
+    """A description with members."""
+
+    members: list[Any]
+
+
 R = TypeVar("R", bound=Refusable)
+G = TypeVar("G", bound=WithMembers)
+
+_UNDESCRIBABLE: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
 
 
 def describe_each(
@@ -60,8 +74,23 @@ def describe_each(
     return [one(group_id) for group_id in group_ids]
 
 
-def add_authorized_operations(groups: Iterable[Described]) -> None:
+def add_authorized_operations(
+    access: AccessControl, session: Session, groups: Iterable[Described]
+) -> None:
     """Sets the operations that the client may perform on the groups that were found."""
     for group in groups:
         if group.error_code == ErrorCode.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = access.authorized_operations(
+                session, AclResourceType.GROUP, group.group_id
+            )
+
+
+def refuse_undescribable(
+    check: RequestCheck, groups: Iterable[G], topics_of: Callable[[G], Iterable[str]]
+) -> None:
+    """Hides the members of a group if they have a topic that the client may not describe."""
+    for group in groups:
+        if check.hidden_names(AclOperation.DESCRIBE, AclResourceType.TOPIC, topics_of(group)):
+            group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            group.error_message = _UNDESCRIBABLE
+            group.members = []

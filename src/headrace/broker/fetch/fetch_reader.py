@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from headrace.broker.fetch.fetch_session import FetchPlan, WantedPartition, key_of
-from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     AbortedTransaction,
@@ -39,6 +39,9 @@ UNKNOWN_EPOCH = -1
 Nearest = Callable[[Leader, int], int]
 """The preferred replica for reading an offset, or -1 for the leader."""
 
+MayRead = Callable[[str], bool]
+"""Whether the client may read this topic now."""
+
 IsCurrent = Callable[[Follower], bool]
 """Whether a follower is in sync and receives data from its leader."""
 
@@ -54,6 +57,7 @@ class FetchLimits:
     by_topic_id: bool
     followers: IsCurrent | None = None  # set if followers may answer (KIP-392)
     nearest: Nearest | None = None
+    may_read: MayRead | None = None  # set if there is an authorizer
 
 
 @dataclass(slots=True)
@@ -64,6 +68,7 @@ class FetchedPartitions:
     replicas: list[SoleLeader | Follower] = field(default_factory=list)
     size_bytes: int = 0
     checks: Checks = field(default_factory=Checks)
+    readable: dict[str, bool] = field(default_factory=dict)  # topics that were authorized
     answer_now: bool = False  # an error or a divergence, which is reported at once
 
 
@@ -122,6 +127,11 @@ def _read(
     else:
         topic = table.by_name.get(wanted.topic)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if limits.may_read is not None:
+        # In every pass: the right may have been revoked while the fetch waited.
+        denied = _denied_code(limits, limits.may_read, topic, wanted, fetched)
+        if denied is not None:
+            return _failed(wanted, denied, fetched)
     if topic is None:
         return _failed(wanted, unknown, fetched)
     leader = topic.find(wanted.partition)
@@ -145,6 +155,26 @@ def _read(
             return _failed(wanted, ErrorCode.OFFSET_NOT_AVAILABLE, fetched)
     fetched.replicas.append(replica)
     return data
+
+
+def _denied_code(
+    limits: FetchLimits,
+    may_read: MayRead,
+    topic: HostedTopic | None,
+    wanted: WantedPartition,
+    fetched: FetchedPartitions,
+) -> ErrorCode | None:
+    """The error for a topic that the client may not read, whether its name exists or not."""
+    if limits.by_topic_id:
+        if topic is None:
+            return None  # an unknown id
+        name = topic.name
+    else:
+        name = wanted.topic
+    allowed = fetched.readable.get(name)
+    if allowed is None:
+        allowed = fetched.readable[name] = may_read(name)
+    return None if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _read_from_replica(

@@ -112,6 +112,9 @@ class FetchSessions:
     def find(self, session_id: int) -> FetchSession | None:
         return self._by_id.get(session_id)
 
+    def close(self, session_id: int) -> None:
+        self._by_id.pop(session_id, None)
+
     def begin(
         self,
         session_id: int,
@@ -124,7 +127,7 @@ class FetchSessions:
     ) -> FetchPlan | ErrorCode:
         """Opens, continues or closes a session for one request."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._by_id.pop(session_id, None)
+            self.close(session_id)
             partitions = list(wanted)
             if epoch == FINAL_EPOCH:
                 return FetchPlan(partitions)

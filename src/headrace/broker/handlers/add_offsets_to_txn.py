@@ -21,13 +21,21 @@ from headrace.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_FENCED: Final = 2
 
 Reply = AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]
+
+
+def authorize(broker: Broker, check: RequestCheck, request: AddOffsetsToTxnRequest) -> Verdict:
+    return check.require(
+        AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ) or check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
 def handle(

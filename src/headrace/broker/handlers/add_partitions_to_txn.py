@@ -10,7 +10,7 @@ Up to v3 a client sends it, for its own transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Container, Coroutine, Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context, resolve_reply
@@ -28,14 +28,35 @@ from headrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_FENCED: Final = 2
 FIRST_VERSION_OF_BROKERS: Final = 4
 
-Verdict = ErrorCode | Mapping[Partition, ErrorCode]
+TxnVerdict = ErrorCode | Mapping[Partition, ErrorCode]
+
+
+def authorize(broker: Broker, check: RequestCheck, request: AddPartitionsToTxnRequest) -> Verdict:
+    if check.version >= FIRST_VERSION_OF_BROKERS:
+        if check.access.allows_cluster(check.session, AclOperation.CLUSTER_ACTION):
+            return None
+        return check.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    (transaction,) = _requested_transactions(check.version, request)
+    refused = check.require(
+        AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id
+    )
+    if refused is not None:
+        return refused
+    names = (topic.name for topic in transaction.topics if topic.name not in INTERNAL_TOPICS)
+    denied = check.denied_names(AclOperation.WRITE, AclResourceType.TOPIC, names)
+    if not denied:
+        return None
+    verdict = _refuse_all(_partitions(transaction), broker, check.version, denied)
+    return _response(check.version, [transaction], [verdict])
 
 
 def handle(
@@ -67,14 +88,10 @@ def _requested_transactions(
 
 def _add_or_verify(
     broker: Broker, version: int, transaction: AddPartitionsToTxnTransaction
-) -> Verdict | asyncio.Future[Verdict]:
+) -> TxnVerdict | asyncio.Future[TxnVerdict]:
     partitions = _partitions(transaction)
-    problems = _invalid_partitions(broker, version, partitions)
-    if problems:
-        return {
-            partition: problems.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            for partition in partitions
-        }
+    if any(_partition_error(broker, version, partition) for partition in partitions):
+        return _refuse_all(partitions, broker, version)
     transactional_id = transaction.transactional_id
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
@@ -87,7 +104,7 @@ def _add_or_verify(
             return _error_code(version, error)
     wanted = frozenset(partitions)
     client_version = V2 if version >= FIRST_VERSION_OF_BROKERS else V1
-    added: Verdict = ErrorCode.NONE
+    added: TxnVerdict = ErrorCode.NONE
     return broker.transactions.answer(
         transactional_id,
         lambda shard, now_ms: shard.add_partitions(
@@ -101,19 +118,26 @@ def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[Partition]:
     return [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
-def _invalid_partitions(
-    broker: Broker, version: int, partitions: list[Partition]
-) -> dict[Partition, ErrorCode]:
-    """The partitions that cannot be added, with their errors. If there is one, none is added."""
-    topics = broker.metadata.image.topics
-    problems = {}
-    for topic, index in partitions:
-        known = topics.get(topic)
-        if version < FIRST_VERSION_OF_BROKERS and topic in INTERNAL_TOPICS:
-            problems[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif known is None or not 0 <= index < len(known.partitions):
-            problems[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return problems
+def _refuse_all(
+    partitions: list[Partition], broker: Broker, version: int, denied: Container[str] = ()
+) -> Mapping[Partition, ErrorCode]:
+    """The errors if a partition cannot be added: then none is. `denied` are topics."""
+    return {
+        partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if partition[0] in denied
+        else _partition_error(broker, version, partition) or ErrorCode.OPERATION_NOT_ATTEMPTED
+        for partition in partitions
+    }
+
+
+def _partition_error(broker: Broker, version: int, partition: Partition) -> ErrorCode:
+    topic, index = partition
+    if version < FIRST_VERSION_OF_BROKERS and topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = broker.metadata.image.topics.get(topic)
+    if known is None or not 0 <= index < len(known.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 def _error_code(version: int, error: CoordinatorError) -> ErrorCode:
@@ -123,7 +147,7 @@ def _error_code(version: int, error: CoordinatorError) -> ErrorCode:
 async def _respond_when_decided(
     version: int,
     transactions: list[AddPartitionsToTxnTransaction],
-    verdicts: list[Verdict | asyncio.Future[Verdict]],
+    verdicts: list[TxnVerdict | asyncio.Future[TxnVerdict]],
 ) -> AddPartitionsToTxnResponse:
     return _response(version, transactions, [await resolve_reply(one) for one in verdicts])
 
@@ -131,7 +155,7 @@ async def _respond_when_decided(
 def _response(
     version: int,
     transactions: list[AddPartitionsToTxnTransaction],
-    verdicts: list[Verdict],
+    verdicts: list[TxnVerdict],
 ) -> AddPartitionsToTxnResponse:
     results = [
         AddPartitionsToTxnResult(
@@ -146,7 +170,7 @@ def _response(
 
 
 def _topic_results(
-    transaction: AddPartitionsToTxnTransaction, verdict: Verdict
+    transaction: AddPartitionsToTxnTransaction, verdict: TxnVerdict
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.access.config_access import filter_configs
 from headrace.broker.network.dispatch import Context
 from headrace.controller.config_changes import ConfigAlteration, ConfigOp
 from headrace.protocol.messages.alter_configs import (
@@ -14,9 +15,15 @@ from headrace.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: AlterConfigsRequest) -> Verdict:
+    return filter_configs(check, request.resources, AclOperation.ALTER_CONFIGS)
 
 
 async def handle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
@@ -16,9 +17,19 @@ from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponseTopic,
 )
 from headrace.protocol.types import ZERO_UUID
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(
+    broker: Broker, check: RequestCheck, request: AlterShareGroupOffsetsRequest
+) -> Verdict:
+    return check.require(
+        AclOperation.READ, AclResourceType.GROUP, request.group_id
+    ) or check.filter_topics(AclOperation.READ, attrgetter("topic_name"))
 
 
 async def handle(

@@ -17,9 +17,23 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(
+    broker: Broker, check: RequestCheck, request: ConsumerGroupHeartbeatRequest
+) -> Verdict:
+    refused = check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    if refused is not None:
+        return refused
+    names = request.subscribed_topic_names or ()
+    if check.denied_names(AclOperation.DESCRIBE, AclResourceType.TOPIC, names):
+        return check.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return None
 
 
 def handle(

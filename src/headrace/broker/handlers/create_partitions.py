@@ -1,8 +1,11 @@
-"""CreatePartitions (key 37), versions 0-3: adds partitions to topics."""
+"""CreatePartitions (key 37), versions 0-3: adds partitions to topics.
+
+* v3: a topic over the client's `controller_mutation_rate` is refused (KIP-599).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.topic_changes import MorePartitions
@@ -11,9 +14,17 @@ from headrace.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_STRICT_QUOTA: Final = 3
+
+
+def authorize(broker: Broker, check: RequestCheck, request: CreatePartitionsRequest) -> Verdict:
+    return check.filter_topics(AclOperation.ALTER)
 
 
 async def handle(
@@ -27,16 +38,20 @@ async def handle(
         )
         for topic in request.topics
     ]
+    charge = broker.quotas.mutation_charge(
+        context, is_strict=context.version >= FIRST_VERSION_WITH_STRICT_QUOTA
+    )
     results = await broker.metadata.decide(
         lambda controller: controller.create_partitions(
-            growths, validate_only=request.validate_only
+            growths, validate_only=request.validate_only, charge=charge.take
         )
     )
     return CreatePartitionsResponse(
+        throttle_time_ms=charge.throttle_ms,
         results=[
             CreatePartitionsTopicResult(
                 name=grown.name, error_code=grown.error.code, error_message=grown.error.message
             )
             for grown in results
-        ]
+        ],
     )

@@ -11,9 +11,16 @@ from headrace.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: DeleteGroupsRequest) -> Verdict:
+    request.groups_names = list(dict.fromkeys(request.groups_names))
+    return check.filter_names("groups_names", AclOperation.DELETE, AclResourceType.GROUP)
 
 
 async def handle(

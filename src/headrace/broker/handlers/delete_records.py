@@ -17,9 +17,15 @@ from headrace.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: DeleteRecordsRequest) -> Verdict:
+    return check.filter_topics(AclOperation.DELETE)
 
 
 def handle(

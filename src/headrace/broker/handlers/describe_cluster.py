@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.network.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from headrace.broker.access.access_control import OPERATIONS_NOT_REQUESTED
 from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_cluster import (
@@ -59,6 +59,8 @@ def handle(
         controller_id=image.controller_id,
         brokers=brokers,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+            broker.access.authorized_cluster_operations(context.session)
+            if request.include_cluster_authorized_operations
+            else OPERATIONS_NOT_REQUESTED
         ),
     )

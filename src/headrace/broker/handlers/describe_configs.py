@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.access.config_access import filter_configs
 from headrace.broker.network.dispatch import Context
 from headrace.cluster.effective_config import EffectiveEntry
 from headrace.controller.config_changes import DescribedConfig
@@ -18,9 +19,15 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: DescribeConfigsRequest) -> Verdict:
+    return filter_configs(check, request.resources, AclOperation.DESCRIBE_CONFIGS)
 
 
 def handle(

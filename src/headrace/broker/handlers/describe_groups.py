@@ -19,11 +19,17 @@ from headrace.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_NOT_FOUND: Final = 6
+
+
+def authorize(broker: Broker, check: RequestCheck, request: DescribeGroupsRequest) -> Verdict:
+    return check.filter_names("groups", AclOperation.DESCRIBE, AclResourceType.GROUP)
 
 
 def handle(
@@ -31,7 +37,7 @@ def handle(
 ) -> DescribeGroupsResponse:
     groups = [_describe_group(broker, context.version, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
-        add_authorized_operations(groups)
+        add_authorized_operations(broker.access, context.session, groups)
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -15,10 +15,18 @@ from headrace.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: DescribeProducersRequest) -> Verdict:
+    valid = (topic.name for topic in request.topics if name_problem(topic.name) is None)
+    denied = check.denied_names(AclOperation.READ, AclResourceType.TOPIC, valid)
+    return check.remove_parts("topics", lambda topic: topic.name in denied)
 
 
 def handle(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
@@ -15,12 +15,14 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
 from headrace.replication.sole_leader import SoleLeader
+from headrace.security.acl import AclOperation, AclResourceType
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -35,36 +37,48 @@ async def handle(
     broker: Broker, context: Context, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
     return DescribeShareGroupOffsetsResponse(
-        groups=[await _describe_group(broker, asked) for asked in request.groups]
+        groups=[await _describe_group(broker, context, asked) for asked in request.groups]
     )
 
 
 async def _describe_group(
-    broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
+    broker: Broker, context: Context, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
-    group_id = asked.group_id
-    unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
+    group_id, access, session = asked.group_id, broker.access, context.session
+    if not access.allows(session, AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
+        return DescribeShareGroupOffsetsResponseGroup(
+            group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+        )
+
+    def may_describe(name: str) -> bool:
+        return access.shows(session, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+
+    failed: list[DescribeShareGroupOffsetsResponseTopic] = []
     wanted: dict[bytes, frozenset[int]] = {}
     try:
         if asked.topics is None:
-            wanted.update(_stored_partitions(broker, group_id))
+            wanted.update(_stored_partitions(broker, group_id, may_describe))
     except CoordinatorError as error:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=error.code, error_message=error.message or None
         )
     for topic in asked.topics or ():
         known = broker.metadata.image.topics.get(topic.topic_name)
-        if known is not None:
+        if not may_describe(topic.topic_name):
+            failed.append(_failed_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif known is not None:
             wanted[known.topic_id] = frozenset(topic.partitions)
         else:
-            unknown.append(_unknown_topic(topic.topic_name, topic.partitions))
+            failed.append(_failed_topic(topic, ErrorCode.NONE))
     summaries = await broker.coordinators.share_group_states.summaries(group_id, wanted)
     return DescribeShareGroupOffsetsResponseGroup(
-        group_id=group_id, topics=[*_described_topics(broker, summaries), *unknown]
+        group_id=group_id, topics=[*_described_topics(broker, summaries), *failed]
     )
 
 
-def _stored_partitions(broker: Broker, group_id: str) -> Partitions:
+def _stored_partitions(
+    broker: Broker, group_id: str, may_describe: Callable[[str], bool]
+) -> Partitions:
     """All partitions with stored state; none for a group that does not exist, as in Kafka."""
     try:
         stored = broker.groups.read(
@@ -75,7 +89,11 @@ def _stored_partitions(broker: Broker, group_id: str) -> Partitions:
             return {}
         raise
     topics = broker.metadata.image.topics_by_id
-    return {topic_id: numbers for topic_id, numbers in stored.items() if topic_id in topics}
+    return {
+        topic_id: numbers
+        for topic_id, numbers in stored.items()
+        if topic_id in topics and may_describe(topics[topic_id].name)
+    }
 
 
 def _described_topics(
@@ -122,13 +140,15 @@ def _end_offset(broker: Broker, key: SharePartitionKey) -> int | None:
     return leader.high_watermark
 
 
-def _unknown_topic(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+def _failed_topic(
+    asked: DescribeShareGroupOffsetsRequestTopic, code: ErrorCode
+) -> DescribeShareGroupOffsetsResponseTopic:
     return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=name,
+        topic_name=asked.topic_name,
         partitions=[
             DescribeShareGroupOffsetsResponsePartition(
-                partition_index=number, start_offset=UNKNOWN, lag=UNKNOWN
+                partition_index=number, start_offset=UNKNOWN, lag=UNKNOWN, error_code=code
             )
-            for number in partitions
+            for number in asked.partitions
         ],
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.network.authorized_operations import TOPIC_OPERATIONS
 from headrace.broker.network.dispatch import Context
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import missing_topic_error
@@ -16,6 +15,7 @@ from headrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -26,7 +26,7 @@ def handle(
 ) -> DescribeTopicPartitionsResponse:
     image = broker.metadata.image
     asked = {topic.name for topic in request.topics}
-    names = sorted(asked or image.topics)
+    names, denied = _describable(broker, context, asked)
     first_partition = 0
     if request.cursor is not None:
         if request.cursor.partition_index < 0 or (asked and request.cursor.topic_name not in asked):
@@ -44,6 +44,9 @@ def handle(
             )
             break
         described = _describe_topic(image, name, first_partition, room)
+        described.topic_authorized_operations = broker.access.authorized_operations(
+            context.session, AclResourceType.TOPIC, name
+        )
         response.topics.append(described)
         end = first_partition + len(described.partitions)
         room -= len(described.partitions)
@@ -54,7 +57,29 @@ def handle(
                 topic_name=name, partition_index=end
             )
             break
+    response.topics += [_denied_topic(name) for name in denied]
     return response
+
+
+def _describable(broker: Broker, context: Context, asked: set[str]) -> tuple[list[str], list[str]]:
+    """The topics to describe and the denied ones. If all are asked for, denied ones are hidden."""
+    access, session = broker.access, context.session
+    names = sorted(asked or broker.metadata.image.topics)
+    if not access.is_enforced:
+        return names, []
+    decide = access.allows if asked else access.shows
+    allowed = [
+        name
+        for name in names
+        if decide(session, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+    ]
+    return allowed, sorted(asked.difference(allowed))
+
+
+def _denied_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, partitions=[]
+    )
 
 
 def _reject_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -77,14 +102,12 @@ def _describe_topic(
             error_code=missing_topic_error(name),
             name=name,
             partitions=[],
-            topic_authorized_operations=TOPIC_OPERATIONS,
         )
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=_described_partitions(topic, first, room, image.live_ids),
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

@@ -13,9 +13,24 @@ from headrace.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     DescribeTransactionsTransactionState,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: DescribeTransactionsRequest) -> Verdict:
+    def hide_topics(response: DescribeTransactionsResponse) -> None:
+        for state in response.transaction_states:
+            names = (topic.topic for topic in state.topics)
+            hidden = check.hidden_names(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
+            state.topics = [topic for topic in state.topics if topic.topic not in hidden]
+
+    denied = check.filter_names(
+        "transactional_ids", AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID
+    )
+    return check.and_change(denied, hide_topics)
 
 
 def handle(

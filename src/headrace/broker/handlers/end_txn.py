@@ -14,11 +14,19 @@ from headrace.broker.network.dispatch import Context
 from headrace.broker.transactions.txn_error_codes import fenced_error
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_FENCED: Final = 2
+
+
+def authorize(broker: Broker, check: RequestCheck, request: EndTxnRequest) -> Verdict:
+    return check.require(
+        AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id
+    )
 
 
 def handle(

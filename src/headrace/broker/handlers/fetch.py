@@ -22,11 +22,17 @@ from headrace.broker.fetch.delayed_fetch import (
 from headrace.broker.fetch.fetch_reader import (
     FetchedPartitions,
     FetchLimits,
+    MayRead,
     Nearest,
     group_by_topic,
     read_partitions,
 )
-from headrace.broker.fetch.fetch_session import FetchPlan, PartitionKey, WantedPartition
+from headrace.broker.fetch.fetch_session import (
+    NO_SESSION,
+    FetchPlan,
+    PartitionKey,
+    WantedPartition,
+)
 from headrace.broker.fetch.replica_selector import RACK_AWARE, nearest_replica
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.leader_hints import (
@@ -46,6 +52,7 @@ from headrace.protocol.messages.fetch import (
 )
 from headrace.protocol.struct import Struct
 from headrace.replication.follower import Follower
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -65,8 +72,17 @@ def handle(
     by_topic_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
     replica_id = _replica_id(request)
     if replica_id not in CONSUMER_REPLICA_IDS:
+        if broker.access.is_enforced and not broker.access.allows_cluster(
+            context.session, AclOperation.CLUSTER_ACTION
+        ):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return _reject_replica(request, code, by_topic_id=by_topic_id)
         if context.version < FIRST_VERSION_WITH_REPLICA_EPOCH:
-            return _reject_replica_without_epoch(request)
+            # Without a replica epoch, a follower cannot be distinguished from its earlier
+            # incarnation.
+            return _reject_replica(
+                request, ErrorCode.NOT_LEADER_OR_FOLLOWER, by_topic_id=by_topic_id
+            )
         epoch = request.replica_state.replica_epoch
         return follower_fetch.handle(broker, request, replica_id, epoch)
     plan = broker.fetch_sessions.begin(
@@ -127,13 +143,27 @@ def _fetch_response(
     plan: FetchPlan,
     limits: FetchLimits,
 ) -> FetchResponse:
+    metered = broker.quotas.record_fetch(context, fetched.size_bytes)
+    if metered is not None and not metered.is_recorded:
+        return _throttled_response(broker, plan, metered.throttle_ms)
     response = FetchResponse(
+        throttle_time_ms=0 if metered is None else metered.throttle_ms,
         session_id=plan.session_id,
         responses=group_by_topic(fetched, plan, by_topic_id=limits.by_topic_id),
     )
     if fetched.answer_now and context.version >= FIRST_VERSION_WITH_ENDPOINTS:
         _add_leader_hints(broker, context, response)
     return response
+
+
+def _throttled_response(broker: Broker, plan: FetchPlan, throttle_ms: int) -> FetchResponse:
+    """The response to a client over its quota: no records (KIP-219). The positions of its session
+    are as before; a new session is not created, because the client did not get its partitions."""
+    session_id = plan.session_id
+    if plan.session is not None and not plan.incremental:
+        broker.fetch_sessions.close(session_id)
+        session_id = NO_SESSION
+    return FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id, responses=[])
 
 
 def _add_leader_hints(broker: Broker, context: Context, response: FetchResponse) -> None:
@@ -161,6 +191,9 @@ def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> Fe
     if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
         # Unsent responses occupy much memory. Small responses limit the memory for each client.
         max_bytes = min(max_bytes, REDUCED_FETCH_BYTES)
+    quota_bytes = broker.quotas.max_fetch_bytes(context)
+    if quota_bytes is not None:  # more would certainly exceed the quota
+        max_bytes = min(max_bytes, quota_bytes)
     return FetchLimits(
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
@@ -170,7 +203,13 @@ def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> Fe
         # Only clients that set client.rack are redirected to followers.
         followers=broker.replication.is_current if request.rack_id else None,
         nearest=_nearest_replica_selector(broker, request),
+        may_read=_read_access(broker, context) if broker.access.is_enforced else None,
     )
+
+
+def _read_access(broker: Broker, context: Context) -> MayRead:
+    access, session = broker.access, context.session
+    return lambda name: access.allows(session, AclOperation.READ, AclResourceType.TOPIC, name)
 
 
 def _wanted_partitions(request: FetchRequest) -> Iterator[WantedPartition]:
@@ -199,16 +238,15 @@ def _replica_id(request: FetchRequest) -> int:
     return request.replica_state.replica_id
 
 
-def _reject_replica_without_epoch(request: FetchRequest) -> FetchResponse:
-    """Without a replica epoch, a follower cannot be distinguished from its earlier incarnation."""
+def _reject_replica(request: FetchRequest, code: ErrorCode, *, by_topic_id: bool) -> FetchResponse:
     fetched = FetchedPartitions()
     for wanted in _wanted_partitions(request):
         data = FetchPartitionData(
             partition_index=wanted.partition,
-            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            error_code=code,
             high_watermark=-1,
             records=b"",
         )
         fetched.data.append((wanted, data))
-    topics = group_by_topic(fetched, FetchPlan([]), by_topic_id=False)
+    topics = group_by_topic(fetched, FetchPlan([]), by_topic_id=by_topic_id)
     return FetchResponse(responses=topics)

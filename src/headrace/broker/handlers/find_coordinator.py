@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.broker.access.denied_codes import DENIED_CODE
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
@@ -22,6 +23,7 @@ from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -32,6 +34,10 @@ SHARE: Final = 2
 TOPIC_ID_CHARS: Final = 22  # 16 bytes in base64 without padding
 FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 FIRST_VERSION_WITH_SHARE: Final = 6
+_RESOURCE_TYPES: Final = {
+    GROUP: AclResourceType.GROUP,
+    TRANSACTION: AclResourceType.TRANSACTIONAL_ID,
+}
 
 
 class _CoordinatorHost(Protocol):
@@ -50,7 +56,7 @@ def handle(
 ) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
     many = context.version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = request.coordinator_keys if many else [request.key]
-    refused = [_key_error(context, request.key_type, key) for key in keys]
+    refused = [_key_error(broker, context, request.key_type, key) for key in keys]
     if all(refused):
         return _coordinator_response(many, [one for one in refused if one is not None])
     coordinator = _coordinators(broker)[request.key_type]
@@ -118,8 +124,11 @@ def _coordinator_response(many: bool, found: Sequence[Coordinator]) -> FindCoord
     )
 
 
-def _key_error(context: Context, key_type: int, key: str) -> Coordinator | None:
-    """The error response for an invalid key; None if the key is valid."""
+def _key_error(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator | None:
+    """The error response for a denied or invalid key; None if the key is valid."""
+    denied = _denied_code(broker, context, key_type, key)
+    if denied is not None:
+        return _not_found(key, denied, None)
     known = (
         (GROUP, TRANSACTION, SHARE)
         if context.version >= FIRST_VERSION_WITH_SHARE
@@ -138,6 +147,19 @@ def _key_error(context: Context, key_type: int, key: str) -> Coordinator | None:
             "a share key must have the form group:topic-id:partition",
         )
     return None
+
+
+def _denied_code(broker: Broker, context: Context, key_type: int, key: str) -> ErrorCode | None:
+    access = broker.access
+    if key_type == SHARE and context.version >= FIRST_VERSION_WITH_SHARE:
+        type_ = AclResourceType.CLUSTER
+        allowed = access.allows_cluster(context.session, AclOperation.CLUSTER_ACTION)
+    elif key_type in _RESOURCE_TYPES:
+        type_ = _RESOURCE_TYPES[key_type]
+        allowed = access.allows(context.session, AclOperation.DESCRIBE, type_, key)
+    else:
+        return None
+    return None if allowed else DENIED_CODE[type_]
 
 
 def _find_coordinator(
@@ -164,7 +186,7 @@ def _is_share_key(key: str) -> bool:
     return bool(group) and len(topic_id) == TOPIC_ID_CHARS and partition.isdecimal()
 
 
-def _not_found(key: str, error: ErrorCode, message: str) -> Coordinator:
+def _not_found(key: str, error: ErrorCode, message: str | None) -> Coordinator:
     return Coordinator(
         key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
     )

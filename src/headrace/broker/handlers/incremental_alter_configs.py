@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.access.config_access import filter_configs
 from headrace.broker.network.dispatch import Context
 from headrace.controller.config_changes import ConfigAlteration, ConfigOp
 from headrace.protocol.messages.incremental_alter_configs import (
@@ -11,9 +12,17 @@ from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from headrace.security.acl import AclOperation
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(
+    broker: Broker, check: RequestCheck, request: IncrementalAlterConfigsRequest
+) -> Verdict:
+    return filter_configs(check, request.resources, AclOperation.ALTER_CONFIGS)
 
 
 async def handle(

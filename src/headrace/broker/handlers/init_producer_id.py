@@ -21,13 +21,28 @@ from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_FENCED: Final = 4
 
 Reply = InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]
+
+
+def authorize(broker: Broker, check: RequestCheck, request: InitProducerIdRequest) -> Verdict:
+    if request.transactional_id is not None:
+        return check.require(
+            AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id
+        )
+    access, session = check.access, check.session
+    if access.shows_cluster(session, AclOperation.IDEMPOTENT_WRITE) or access.allows_any(
+        session, AclOperation.WRITE, AclResourceType.TOPIC
+    ):
+        return None
+    return check.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def handle(

@@ -17,9 +17,15 @@ from typing import TYPE_CHECKING
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: JoinGroupRequest) -> Verdict:
+    return check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
 def handle(

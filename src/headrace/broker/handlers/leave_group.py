@@ -21,12 +21,18 @@ from headrace.protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
     from headrace.coordinator.group.group_shard import GroupShard
 
 FIRST_VERSION_WITH_MANY_MEMBERS: Final = 3
+
+
+def authorize(broker: Broker, check: RequestCheck, request: LeaveGroupRequest) -> Verdict:
+    return check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
 def handle(

@@ -12,9 +12,23 @@ from typing import TYPE_CHECKING
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: ListGroupsRequest) -> Verdict:
+    if check.access.shows_cluster(check.session, AclOperation.DESCRIBE):
+        return None
+
+    def hide(response: ListGroupsResponse) -> None:
+        ids = (group.group_id for group in response.groups)
+        hidden = check.hidden_names(AclOperation.DESCRIBE, AclResourceType.GROUP, ids)
+        response.groups = [group for group in response.groups if group.group_id not in hidden]
+
+    return hide
 
 
 def handle(broker: Broker, context: Context, request: ListGroupsRequest) -> ListGroupsResponse:

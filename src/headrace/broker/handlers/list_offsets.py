@@ -25,9 +25,11 @@ from headrace.protocol.messages.list_offsets import (
 )
 from headrace.replication.leader import Leader
 from headrace.replication.sole_leader import SoleLeader
+from headrace.security.acl import AclOperation
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
     from headrace.broker.partitions.partition_table import PartitionTable
 
@@ -53,6 +55,10 @@ UNKNOWN: Final = (-1, -1, -1)
 
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 Bound = Callable[[SoleLeader], int]
+
+
+def authorize(broker: Broker, check: RequestCheck, request: ListOffsetsRequest) -> Verdict:
+    return check.filter_topics(AclOperation.DESCRIBE)
 
 
 def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:

@@ -15,9 +15,25 @@ from headrace.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: ListTransactionsRequest) -> Verdict:
+    def hide(response: ListTransactionsResponse) -> None:
+        hidden = check.hidden_names(
+            AclOperation.DESCRIBE,
+            AclResourceType.TRANSACTIONAL_ID,
+            (state.transactional_id for state in response.transaction_states),
+        )
+        response.transaction_states = [
+            state for state in response.transaction_states if state.transactional_id not in hidden
+        ]
+
+    return hide
 
 
 def handle(

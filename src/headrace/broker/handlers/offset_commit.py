@@ -10,26 +10,46 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.coordinators.commit_fast_path import NO_FAST_PATH, CommitFastPath
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from headrace.security.acl import Acl, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+
+
+def authorize(broker: Broker, check: RequestCheck, request: OffsetCommitRequest) -> Verdict:
+    refused = check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    if refused is not None or check.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return refused or check.filter_topics(AclOperation.READ)
+    by_id = broker.metadata.image.topics_by_id
+
+    def name_of(asked: OffsetCommitRequestTopic) -> str | None:
+        topic = by_id.get(asked.topic_id)
+        return None if topic is None else topic.name
+
+    return check.filter_topics(AclOperation.READ, name_of)
 
 
 def handle(
     broker: Broker, context: Context, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
     version = context.version
+    acls = broker.metadata.image.acls
     answer = broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit(version, request, now_ms),
@@ -37,7 +57,7 @@ def handle(
     )
     if isinstance(answer, asyncio.Future):
         answer.add_done_callback(
-            lambda done: _register_fast_path_when_done(broker, context, request, done)
+            lambda done: _register_fast_path_when_done(broker, context, request, done, acls)
         )
     else:
         _register_fast_path(broker, context, request, answer)
@@ -49,8 +69,10 @@ def _register_fast_path_when_done(
     context: Context,
     request: OffsetCommitRequest,
     done: asyncio.Future[OffsetCommitResponse],
+    acls: Mapping[Acl, None],
 ) -> None:
-    if not done.cancelled():
+    # ACLs that changed meanwhile may no longer allow the next commit.
+    if not done.cancelled() and acls is broker.metadata.image.acls:
         _register_fast_path(broker, context, request, done.result())
 
 

@@ -9,9 +9,17 @@ from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: OffsetDeleteRequest) -> Verdict:
+    return check.require(
+        AclOperation.DELETE, AclResourceType.GROUP, request.group_id
+    ) or check.filter_topics(AclOperation.READ)
 
 
 def handle(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.broker.network.dispatch import Context, resolve_reply
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import CoordinatorResult
+from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -27,6 +28,8 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from headrace.protocol.types import ZERO_UUID
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -42,9 +45,7 @@ def handle(
 ) -> OffsetFetchResponse | Coroutine[object, object, OffsetFetchResponse]:
     many = context.version >= FIRST_VERSION_WITH_MANY_GROUPS
     asked = request.groups if many else [_only_group(request)]
-    answers = [
-        _fetch_group(broker, context.version, group, request.require_stable) for group in asked
-    ]
+    answers = [_fetch_group(broker, context, group, request.require_stable) for group in asked]
     ready = [answer for answer in answers if isinstance(answer, OffsetFetchResponseGroup)]
     if len(ready) == len(answers):
         return _offset_fetch_response(context.version, ready)
@@ -52,6 +53,55 @@ def handle(
 
 
 def _fetch_group(
+    broker: Broker, context: Context, group: OffsetFetchRequestGroup, stable: bool
+) -> _PendingGroup:
+    access = broker.access
+    if not access.is_enforced:
+        return _read_offsets(broker, context.version, group, stable)
+    if not access.allows(
+        context.session, AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id
+    ):
+        error = CoordinatorError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _failed_group(context.version, group, error)
+    return _fetch_describable(broker, context, group, stable)
+
+
+def _fetch_describable(
+    broker: Broker, context: Context, group: OffsetFetchRequestGroup, stable: bool
+) -> _PendingGroup:
+    """The offsets of the topics that the sender may describe."""
+    from headrace.broker.access.request_check import add_to_reply
+
+    access, session, by_id = broker.access, context.session, broker.metadata.image.topics_by_id
+
+    def may_describe(topic: OffsetFetchRequestTopics | OffsetFetchResponseTopics) -> bool:
+        known = by_id.get(topic.topic_id)
+        if known is None and topic.topic_id != ZERO_UUID:
+            return True  # an unknown id, which the coordinator reports
+        name = topic.name if known is None else known.name
+        return access.shows(session, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+
+    asks_for_all = group.topics is None
+    allowed: list[OffsetFetchRequestTopics] = []
+    denied: list[OffsetFetchRequestTopics] = []
+    for topic in group.topics or ():
+        (allowed if may_describe(topic) else denied).append(topic)
+    if denied:
+        group.topics = allowed
+
+    def hide_or_add(response: OffsetFetchResponseGroup) -> None:
+        if asks_for_all:
+            response.topics = [topic for topic in response.topics if may_describe(topic)]
+        elif not response.error_code:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            response.topics = [*response.topics, *(_failed_topic(topic, code) for topic in denied)]
+
+    reply = _read_offsets(broker, context.version, group, stable)
+    answer: _PendingGroup = add_to_reply(reply, hide_or_add)
+    return answer
+
+
+def _read_offsets(
     broker: Broker, version: int, group: OffsetFetchRequestGroup, stable: bool
 ) -> _PendingGroup:
     """Reads as a coordinator operation without records: pending commits are not visible to it."""
@@ -87,17 +137,19 @@ def _failed_group(
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         error_code=error.code,
-        topics=[
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=index, committed_offset=-1, error_code=error.code
-                    )
-                    for index in topic.partition_indexes
-                ],
+        topics=[_failed_topic(topic, error.code) for topic in topics],
+    )
+
+
+def _failed_topic(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=-1, error_code=code
             )
-            for topic in topics
+            for index in topic.partition_indexes
         ],
     )
 

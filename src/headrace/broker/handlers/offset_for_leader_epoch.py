@@ -5,6 +5,7 @@ Clients and followers use it to detect log truncation.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
@@ -17,10 +18,18 @@ from headrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from headrace.replication.sole_leader import SoleLeader
+from headrace.security.acl import AclOperation
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: OffsetForLeaderEpochRequest) -> Verdict:
+    if check.access.shows_cluster(check.session, AclOperation.CLUSTER_ACTION):
+        return None  # a follower
+    return check.filter_topics(AclOperation.DESCRIBE, attrgetter("topic"))
 
 
 def handle(

@@ -60,18 +60,26 @@ Reply = (
 
 
 def handle(broker: "Broker", context: Context, request: ProduceRequest) -> Reply | None:
+    denied: list[TopicProduceResponse] = []
+    if broker.access.is_enforced:
+        from headrace.broker.produce.produce_access import remove_denied_topics
+
+        denied = remove_denied_topics(broker, context, request)
+        if denied and not request.topic_data:
+            response = ProduceResponse(responses=denied)
+            return answer_when_done(broker, context, request, response, [])
     if request.transactional_id is None:
-        return _append_and_respond(broker, context, request, None)
+        return _append_and_respond(broker, context, request, None, denied)
     admission = Admission(broker, context.version, request)
     pending = admission.verify_partitions()
     if pending is None:
-        return _append_and_respond(broker, context, request, admission)
+        return _append_and_respond(broker, context, request, admission, denied)
     # Copies: the request's bytes are valid only until the event loop runs again.
     for data in request.topic_data:
         for partition in data.partition_data:
             if isinstance(partition.records, memoryview):
                 partition.records = memoryview(bytearray(partition.records))
-    return _append_when_verified(broker, context, request, admission, pending)
+    return _append_when_verified(broker, context, request, admission, denied, pending)
 
 
 async def _append_when_verified(
@@ -79,20 +87,25 @@ async def _append_when_verified(
     context: Context,
     request: ProduceRequest,
     admission: Admission,
+    denied: list[TopicProduceResponse],
     pending: "asyncio.Future[ErrorCode]",
 ) -> ProduceResponse | bytes | None:
     """Appends after the transaction coordinator has verified or added the partitions."""
     admission.apply_verdict(await pending)
-    return await resolve_reply(_append_and_respond(broker, context, request, admission))
+    return await resolve_reply(_append_and_respond(broker, context, request, admission, denied))
 
 
 def _append_and_respond(
-    broker: "Broker", context: Context, request: ProduceRequest, admission: Admission | None
+    broker: "Broker",
+    context: Context,
+    request: ProduceRequest,
+    admission: Admission | None,
+    denied: list[TopicProduceResponse],
 ) -> Reply | None:
     version = context.version
     acks = request.acks
     topics = request.topic_data
-    if len(topics) == 1 and len(topics[0].partition_data) == 1 and acks in (1, -1):
+    if len(topics) == 1 and len(topics[0].partition_data) == 1 and acks in (1, -1) and not denied:
         return _append_to_one_partition(broker, context, request, admission)
     appends: Appends = []
     validations: PendingValidations = []
@@ -102,6 +115,7 @@ def _append_and_respond(
         )
     else:
         response = _reject_request(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    response.responses += denied
     if validations:
         return _respond_after_validation(broker, context, request, response, validations, appends)
     return answer_when_done(broker, context, request, response, appends)

@@ -13,6 +13,7 @@ from headrace.broker.share.share_acknowledgements import (
     acknowledge_partitions,
     add_share_leader_hints,
     checked_session_key,
+    read_access,
     when_all,
 )
 from headrace.broker.share.share_fetch_reader import ShareRead
@@ -27,10 +28,18 @@ from headrace.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from headrace.protocol.struct import Struct
+from headrace.security.acl import AclOperation, AclResourceType
 from headrace.share.share_session import FINAL_EPOCH, SharedPartition, ShareSessionError
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
+
+
+def authorize(broker: Broker, check: RequestCheck, request: ShareAcknowledgeRequest) -> Verdict:
+    if request.group_id is None:
+        return None  # an invalid request, which the handler refuses
+    return check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
 def handle(
@@ -44,7 +53,11 @@ def handle(
     except ShareSessionError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
     acknowledged = acknowledge_partitions(
-        broker.shares, key, request.topics, renews=request.is_renew_ack
+        broker.shares,
+        key,
+        request.topics,
+        renews=request.is_renew_ack,
+        may_read=read_access(broker.access, context.session),
     )
 
     def answer(

@@ -18,9 +18,15 @@ from headrace.broker.share.share_acknowledgements import (
     acknowledge_partitions,
     add_share_leader_hints,
     checked_session_key,
+    read_access,
     when_all,
 )
-from headrace.broker.share.share_fetch_reader import SharedRecords, ShareFetchLimits, ShareRead
+from headrace.broker.share.share_fetch_reader import (
+    MayRead,
+    SharedRecords,
+    ShareFetchLimits,
+    ShareRead,
+)
 from headrace.broker.share.share_partition_runner import DONE, AcknowledgeOutcome
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_fetch import (
@@ -33,6 +39,7 @@ from headrace.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from headrace.protocol.struct import Struct
+from headrace.security.acl import AclOperation, AclResourceType
 from headrace.share.batch_size import BatchLimit
 from headrace.share.share_session import (
     FINAL_EPOCH,
@@ -44,10 +51,17 @@ from headrace.share.share_session import (
 )
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 RECORD_LIMIT: Final = 1  # acquire mode: never more records than `max_records`
 READ_COMMITTED: Final = "read_committed"
+
+
+def authorize(broker: Broker, check: RequestCheck, request: ShareFetchRequest) -> Verdict:
+    if request.group_id is None:
+        return None  # an invalid request, which the handler refuses
+    return check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
 def handle(
@@ -84,13 +98,14 @@ def _acknowledge_and_fetch(
     plan: ShareFetchPlan,
 ) -> ShareFetchResponse | asyncio.Future[Struct | None]:
     acknowledged: Acknowledged = {}
+    may_read = read_access(broker.access, context.session)
     if _has_acknowledgements(request):
         acknowledged = acknowledge_partitions(
-            broker.shares, key, request.topics, renews=request.is_renew_ack
+            broker.shares, key, request.topics, renews=request.is_renew_ack, may_read=may_read
         )
     if request.is_renew_ack:
         plan = plan._replace(partitions=[])
-    want = _share_fetch_limits(broker, request, key)
+    want = _share_fetch_limits(broker, request, key, may_read)
     partitions = plan.rotated(request.share_session_epoch) if want.take.max_records > 0 else []
     fetching = broker.shares.fetch(key.group_id, partitions, want)
 
@@ -129,7 +144,7 @@ def _check_renewal_fields(request: ShareFetchRequest) -> None:
 
 
 def _share_fetch_limits(
-    broker: Broker, request: ShareFetchRequest, key: SessionKey
+    broker: Broker, request: ShareFetchRequest, key: SessionKey, may_read: MayRead | None
 ) -> ShareFetchLimits:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     config = broker.coordinators.group_config(key.group_id)
@@ -144,6 +159,7 @@ def _share_fetch_limits(
         min_bytes=min(request.min_bytes, max_bytes),
         max_wait_ms=request.max_wait_ms if request.max_records > 0 and max_bytes else 0,
         read_committed=config.share_isolation_level == READ_COMMITTED,
+        may_read=may_read,
     )
 
 

@@ -20,13 +20,25 @@ from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 MAX_WAIT_FOR_STATE_S: Final = 2.0
 
 Answer = ShareGroupHeartbeatResponse | asyncio.Future[ShareGroupHeartbeatResponse]
+
+
+def authorize(broker: Broker, check: RequestCheck, request: ShareGroupHeartbeatRequest) -> Verdict:
+    refused = check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    if refused is not None:
+        return refused
+    names = request.subscribed_topic_names or ()
+    if check.denied_names(AclOperation.DESCRIBE, AclResourceType.TOPIC, names):
+        return check.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return None
 
 
 def handle(

@@ -28,8 +28,10 @@ from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from headrace.security.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from headrace.broker.access.request_check import RequestCheck, Verdict
     from headrace.broker.node import Broker
 
 FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
@@ -37,6 +39,16 @@ FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 4
 FIRST_VERSION_THAT_ADDS: Final = 5
 
 Reply = TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]
+
+
+def authorize(broker: Broker, check: RequestCheck, request: TxnOffsetCommitRequest) -> Verdict:
+    return (
+        check.require(
+            AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id
+        )
+        or check.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
+        or check.filter_topics(AclOperation.READ)
+    )
 
 
 def handle(

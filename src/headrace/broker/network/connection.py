@@ -2,8 +2,8 @@
 
 Requests start in the order in which they arrive and are answered in that order, but a request
 starts while earlier ones still wait for replicas, a flush or data. The socket is not read while too
-many requests are in flight, or while the client does not read its responses: a client can slow down
-only itself.
+many requests are in flight, while the client does not read its responses, or while it is throttled
+and sends more: a client can slow down only itself.
 
 A handler that returns a coroutine blocks the connection until it is done, as every request does in
 Kafka. A handler that returns a future lets the next request start. `connection_state` has the
@@ -22,6 +22,7 @@ from typing import Final, Protocol, cast
 
 from headrace.broker.network.connection_state import (
     BLOCKED_STATES,
+    MUTED_STATES,
     TRANSITIONS,
     ConnectionEvent,
     ConnectionState,
@@ -46,6 +47,7 @@ LINGER_S = 0.1  # how long a drained connection stays open for the client to rea
 _READY: Final = ConnectionState.READY
 _DRAINING: Final = ConnectionState.DRAINING
 _LINGERING: Final = ConnectionState.LINGERING
+_MUTED: Final = ConnectionState.MUTED
 _BLOCK: Final = TRANSITIONS[ConnectionEvent.BLOCK]
 _UNBLOCK: Final = TRANSITIONS[ConnectionEvent.UNBLOCK]
 _READY_BLOCKED: Final = _BLOCK[_READY]
@@ -175,6 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._unsent_bytes = 0  # unread response bytes, as counted by the owner
         self._reading = True
+        self._unmute: asyncio.TimerHandle | None = None  # ends the throttle time
         self._on_close: dict[object, Callable[[], None]] = {}
         self._allows_fast_path = True
 
@@ -237,6 +240,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pending.clear()
         self._transport = None
         self.fast_path = None  # breaks a reference cycle with this connection
+        self._cancel_unmute()
         self._count_unsent(0)
         self._owner.closed(self)
         for lost in self._on_close.values():
@@ -273,6 +277,31 @@ class Connection(asyncio.BufferedProtocol):
         if self._owner.allows_fast_paths and self._allows_fast_path:
             self.fast_path = fast_path
 
+    def mute(self, duration_s: float) -> None:
+        """Starts no further request for this time: the client has exceeded a quota (KIP-219).
+
+        A longer mute that is in progress remains.
+        """
+        self._change_state(ConnectionEvent.MUTE)
+        if self.state not in MUTED_STATES:  # it drains, or has ended
+            return
+        until_s = self._loop.time() + duration_s
+        if self._unmute is not None:
+            if self._unmute.when() >= until_s:
+                return
+            self._unmute.cancel()
+        self._unmute = self._loop.call_at(until_s, self._end_mute)
+
+    def _end_mute(self) -> None:
+        self._unmute = None
+        self._change_state(ConnectionEvent.UNMUTE)
+        self._serve_buffered()
+
+    def _cancel_unmute(self) -> None:
+        if self._unmute is not None:
+            self._unmute.cancel()
+            self._unmute = None
+
     def allow_fast_path(self, *, allowed: bool) -> None:
         """Enables or disables fast paths here; without one, every request passes through
         `dispatch`, which sees that the session of the client has ended."""
@@ -289,6 +318,7 @@ class Connection(asyncio.BufferedProtocol):
     def drain(self) -> None:
         """Starts no further requests; closes when every accepted one has been answered."""
         self._change_state(ConnectionEvent.DRAIN)
+        self._cancel_unmute()
         self._set_reading(on=False)
         self._close_when_drained()
 
@@ -330,7 +360,9 @@ class Connection(asyncio.BufferedProtocol):
                 return True
             if not self._dispatch_frame(frame):
                 return False
-        return False
+        # A muted connection is read until its client sends more: a client that waits for the end of
+        # its throttle time and closes the connection meanwhile is noticed.
+        return self.state is _MUTED and self._buffer.start == self._buffer.end
 
     def _dispatch_frame(self, frame: memoryview) -> bool:
         """Starts a request; returns whether the connection may serve the next one."""

@@ -1,8 +1,9 @@
 """Decodes a frame, calls its handler, and encodes the handler's answer.
 
 `api_handlers` names the handler of each API and its access rule; handlers and message classes are
-imported on first use, so that a broker starts without them. A version that this broker does not
-serve closes the connection, as Kafka does, unless the handler's module has
+imported on first use, so that a broker starts without them. With an authorizer, the access rule and
+the `authorize` function of the handler's module are checked before the handler runs. A version that
+this broker does not serve closes the connection, as Kafka does, unless the handler's module has
 `answer_unsupported_version`: ApiVersions answers in version 0.
 """
 
@@ -11,19 +12,25 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from importlib import import_module
-from typing import Protocol, TypeVar, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from headrace.broker.access.access_control import AccessControl
-from headrace.broker.access.access_rule import ClusterAccess
+from headrace.broker.access.access_rule import AccessRule, ClusterAccess, is_between_brokers
 from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.network.api_handlers import FORWARDED, HANDLERS
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ErrorCode, ProtocolError
 from headrace.protocol.header import read_request_header
 from headrace.protocol.struct import Reader, Struct
 from headrace.security.session import INTERNAL, Session
+
+if TYPE_CHECKING:
+    from headrace.broker.access.request_check import Authorize
+    from headrace.broker.quotas.request_charge import RequestCharge
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
@@ -81,7 +88,7 @@ class Context:
 
     def request_context(self) -> RequestContext:
         """The client, as a coordinator's shard sees it."""
-        return RequestContext(self.version, self.client_id, self.client_host)
+        return RequestContext(self.version, self.client_id, self.client_host, self.session)
 
 
 Answer = Struct | bytes | None
@@ -100,6 +107,7 @@ class RequestHost(Protocol):
     """The broker whose requests are dispatched. Handlers take it as their first argument."""
 
     access: AccessControl
+    quotas: ClientQuotas
 
     @property
     def is_member(self) -> bool:
@@ -119,6 +127,7 @@ class _Route:
         "flexible_since",
         "handle",
         "in_place",
+        "is_between_brokers",
         "max_version",
         "min_version",
         "reader",
@@ -131,6 +140,8 @@ class _Route:
         spec: ApiSpec,
         handle: Handle,
         answer_unsupported_version: Callable[[], Struct] | None,
+        *,
+        is_between_brokers: bool,
     ) -> None:
         self.spec = spec
         self.answer_unsupported_version = answer_unsupported_version
@@ -143,6 +154,7 @@ class _Route:
         # Produce appends its payload before it first waits, so it may read from the receive
         # buffer; every other request gets its own copy of a small frame.
         self.in_place = spec.key is ApiKey.PRODUCE
+        self.is_between_brokers = is_between_brokers  # no quota applies
 
 
 class Dispatcher:
@@ -150,6 +162,7 @@ class Dispatcher:
 
     def __init__(self, broker: RequestHost) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         self._routes: dict[int, _Route] = {}
 
     def dispatch(
@@ -176,8 +189,13 @@ class Dispatcher:
         read = route.readers.get(version)
         if read is None:
             read = route.readers[version] = route.reader(version)
+        context = Context(connection, version, body)
+        quotas = self._quotas
+        charge = quotas.charge(context, route.spec) if quotas.is_active else None
         request, _ = read(body, pos, len(body))
-        reply = route.handle(Context(connection, version, body), request)
+        if charge is not None and not route.is_between_brokers:
+            return _dispatch_charged(route, context, request, correlation_id, charge)
+        reply = route.handle(context, request)
         if reply is None:
             return None
         if isinstance(reply, bytes):  # a response that the handler had mostly encoded
@@ -220,16 +238,42 @@ class Dispatcher:
         handle: Handle = partial(module.handle, self._broker)
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
-        access = self._broker.access
-        if isinstance(entry.access, ClusterAccess):
-            handle = _with_cluster_access(access, spec, entry.access, handle)
-        if access.is_enforced:
+        handle = _with_access(self._broker, spec, entry.access, module, handle)
+        if self._broker.access.is_enforced:
             handle = _with_api_name(spec.name, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
-        route = self._routes[key] = _Route(spec, handle, unsupported)
+        route = self._routes[key] = _Route(
+            spec, handle, unsupported, is_between_brokers=is_between_brokers(entry.access)
+        )
         return route
+
+
+def _dispatch_charged(
+    route: _Route, context: Context, request: Struct, correlation_id: int, charge: "RequestCharge"
+) -> Parts | Pipelined | Serial | None:
+    """Starts a request whose cost is charged to the quotas of its client."""
+    spec, version = route.spec, context.version
+
+    def encode_charged(answer: object) -> Parts | None:
+        settled = charge.settle(cast("Answer", answer))
+        if settled is None:
+            return None
+        if isinstance(settled, bytes):
+            return [_framed(version >= route.flexible_since, correlation_id, settled)]
+        charge.resume()
+        parts = encode(spec, version, correlation_id, settled)
+        charge.add_encoding()
+        return parts
+
+    reply = route.handle(context, request)
+    charge.pause()
+    if isinstance(reply, asyncio.Future):
+        return Pipelined(cast("asyncio.Future[object]", reply), encode_charged)
+    if isinstance(reply, Coroutine):
+        return Serial(charge.measured(reply), encode_charged)
+    return encode_charged(reply)
 
 
 def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
@@ -238,19 +282,36 @@ def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
     return partial(module.handle, broker)
 
 
-def _with_cluster_access(
-    access: AccessControl, spec: ApiSpec, rule: ClusterAccess, handle: Handle
+def authorized_handler_of(broker: RequestHost, key: ApiKey) -> Handle:
+    """The handler of an API, for requests that another broker forwards for a client."""
+    entry = HANDLERS[key]
+    module = import_module(f"headrace.broker.handlers.{entry.module}")
+    return _with_access(broker, APIS[key], entry.access, module, partial(module.handle, broker))
+
+
+def _with_access(
+    broker: RequestHost, spec: ApiSpec, rule: AccessRule, module: ModuleType, handle: Handle
 ) -> Handle:
-    """The handler of an API that needs an operation on the cluster."""
+    """The handler with the checks of its access rule; without an authorizer the handler itself."""
+    authorize: Authorize | None = getattr(module, "authorize", None)
+    access = broker.access
+    if not access.is_enforced or not (authorize or isinstance(rule, ClusterAccess)):
+        return handle
+    from headrace.broker.access.request_check import RequestCheck, add_to_reply
 
     def authorized(context: Context, request: Struct) -> Reply:
-        if access.allows_cluster(context.session, *rule.operations):
+        check = RequestCheck(access, context.session, spec, context.version, request)
+        if isinstance(rule, ClusterAccess) and not access.allows_cluster(
+            context.session, *rule.operations
+        ):
+            return check.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        verdict = None if authorize is None else authorize(broker, check, request)
+        if verdict is None:
             return handle(context, request)
-        from headrace.protocol.error_responses import error_response
-
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        refusal = error_response(spec, request, context.version, code)
-        return spec.response() if refusal is None else refusal
+        if isinstance(verdict, Struct):
+            return verdict
+        reply: Reply = add_to_reply(handle(context, request), verdict)
+        return reply
 
     return authorized
 

@@ -11,13 +11,13 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Final, Protocol
 
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.network.authentication import Authentication, AuthenticationRefused
-from headrace.broker.network.connection import Connection
+from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionQuotas, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.runtime.errors import StartupError
@@ -90,12 +90,16 @@ class Server:
         self.monotonic = clock.monotonic
         self._loop = loop
         self._accepts_sockets = accepts_sockets
-        self.dispatch = dispatcher.dispatch
+        self.dispatch: Dispatch = dispatcher.dispatch
+        self._first_dispatch = self.dispatch  # what authentications return
         self.authentication_timeout_s = AUTHENTICATION_TIMEOUT_S
         self.tls: HandshakeStarter | None = None
         self.authentications: dict[str, Authentication] = {}
         """By listener; the clients of other listeners are anonymous."""
         self.quotas = ConnectionQuotas()
+        self.address_delay_s: Callable[[str], float] = _accept_at_once
+        """How long a new connection of an address waits until it is closed; 0 accepts it."""
+        self._throttled: dict[socket.socket, _Accepted] = {}
         self._loop_servers: list[asyncio.Server] = []
         self._backlogs: list[int] = []
         self._connections: dict[Connection, _Accepted] = {}
@@ -105,8 +109,14 @@ class Server:
         self._failed_handshakes = 0
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
+        self._against_fast_paths: set[str] = set()
         self._all_closed: asyncio.Event | None = None
         self._closing = False
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """The open connections."""
+        return self._connections.keys()
 
     def apply_limits(self, limits: ServerLimits) -> None:
         """Sets the limits for connections and requests from now on."""
@@ -116,12 +126,30 @@ class Server:
         self._limits = limits
         self._retry_accepting()
 
-    def allow_fast_paths(self, *, allowed: bool) -> None:
-        """Enables or disables fast paths; without them every request passes through `dispatch`."""
-        self.allows_fast_paths = allowed
+    def allow_fast_paths(self, *, allowed: bool, reason: str = "") -> None:
+        """Enables or disables fast paths; without them every request passes through `dispatch`.
+
+        Several callers, each with its own reason, may disable them at the same time.
+        """
+        if allowed:
+            self._against_fast_paths.discard(reason)
+        else:
+            self._against_fast_paths.add(reason)
+        self.allows_fast_paths = not self._against_fast_paths
         if not allowed:
-            for connection in self._connections:
-                connection.fast_path = None
+            self.drop_fast_paths()
+
+    def replace_dispatch(self, dispatch: Dispatch) -> None:
+        """Serves requests with `dispatch` from now on, also those of open connections."""
+        before, self.dispatch = self.dispatch, dispatch
+        for connection in self._connections:
+            if connection.dispatch == before:
+                connection.dispatch = dispatch
+
+    def drop_fast_paths(self) -> None:
+        """The next request of every connection passes through `dispatch`."""
+        for connection in self._connections:
+            connection.fast_path = None
 
     async def bind(self, listener: Listener, backlog: int) -> int:
         """Binds without accepting yet; returns the port, which the system chooses for port 0."""
@@ -194,6 +222,12 @@ class Server:
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
+        delay_s = self.address_delay_s(host)
+        if delay_s:
+            # Not at once: the client would connect again immediately (KIP-612).
+            self._throttled[connected] = accepted
+            self._loop.call_later(delay_s, self._close_throttled, connected)
+            return
         if listener.security_protocol != "PLAINTEXT":
             accepted.deadline = self._loop.call_later(
                 self.authentication_timeout_s, self._end_unauthenticated, accepted
@@ -242,6 +276,13 @@ class Server:
         accepted.connection = connection
         self._connections[connection] = accepted
         return connection
+
+    def _close_throttled(self, connected: socket.socket) -> None:
+        """Ends a connection of an address that opens too many. Nothing was read from it."""
+        accepted = self._throttled.pop(connected, None)
+        if accepted is not None:
+            connected.close()
+            self._release(accepted)
 
     def _end_unauthenticated(self, accepted: _Accepted) -> None:
         reason = "not authenticated within headrace.authentication.timeout.ms"
@@ -298,7 +339,9 @@ class Server:
         authentication = self.authentications.get(connection.listener)
         if authentication is not None:
             try:
-                connection.dispatch = authentication.start(connection)
+                dispatch = authentication.start(connection)
+                replaced = dispatch == self._first_dispatch
+                connection.dispatch = self.dispatch if replaced else dispatch
             except AuthenticationRefused as error:
                 log.info("refused a client", extra={"peer": connection.peer, "reason": str(error)})
                 return False
@@ -314,6 +357,8 @@ class Server:
             return False
         if self.quotas.exceeds_ip_limit(ip, self._limits):
             self._log_refused(connection.peer, "max.connections.per.ip")
+            return False
+        if self.address_delay_s(ip):
             return False
         accepted = _Accepted(Listener(listener, "", 0, "PLAINTEXT"), ip)
         accepted.connection = connection
@@ -346,6 +391,13 @@ class Server:
             elif quiet_s > RELEASE_MEMORY_AFTER_S:
                 connection.release_memory()
 
+    def close_token_sessions(self, is_valid: Callable[[str], bool]) -> None:
+        """Closes the sessions of clients that logged in with a delegation token that has ended."""
+        for connection in tuple(self._connections):
+            token_id = connection.session.token_id
+            if token_id is not None and not is_valid(token_id):
+                connection.close("its delegation token has expired or was removed")
+
     def close_listeners(self) -> None:
         self._closing = True
         for acceptor in self._acceptors:
@@ -355,6 +407,8 @@ class Server:
         for accepted in tuple(self._unauthenticated):
             if accepted.handshake is not None:
                 accepted.handshake.abort("the broker stops")
+        for connected in tuple(self._throttled):
+            self._close_throttled(connected)
 
     async def drain(self, timeout_s: float) -> None:
         """Answers accepted requests; closes connections that are not done in time."""
@@ -369,6 +423,11 @@ class Server:
     def abort(self) -> None:
         for connection in tuple(self._connections):
             connection.close("the broker stops")
+
+
+def _accept_at_once(_address: str) -> float:
+    """For a broker without `connection_creation_rate` quotas."""
+    return 0.0
 
 
 def advertised_endpoints(

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.partitions.leader_hints import (
     WRONG_LEADER_ERRORS,
     PartitionResponse,
     WrongLeader,
     add_leader_hints,
 )
-from headrace.broker.share.share_fetch_reader import ShareRead
+from headrace.broker.share.share_fetch_reader import MayRead, ShareRead
 from headrace.broker.share.share_partition_runner import (
     DONE,
     AcknowledgeOutcome,
@@ -23,6 +24,8 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import AcknowledgeTopic
 from headrace.protocol.messages.share_fetch import ShareFetchFetchTopic
 from headrace.protocol.struct import Struct
+from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.session import Session
 from headrace.share.acknowledgements import read_acknowledgements
 from headrace.share.errors import AcknowledgeError
 from headrace.share.share_session import SessionKey, SharedPartition, ShareSessionError
@@ -79,12 +82,17 @@ def acknowledge_partitions(
     topics: Iterable[ShareFetchFetchTopic] | Iterable[AcknowledgeTopic],
     *,
     renews: bool,
+    may_read: MayRead | None,
 ) -> Acknowledged:
     """One outcome for each partition of the request, either now or once it is stored."""
     acknowledged: Acknowledged = {}
     for topic in topics:
         for named in topic.partitions:
             partition = bytes(topic.topic_id), named.partition_index
+            denied = shares.denied_outcome(partition, may_read)
+            if denied is not None:
+                acknowledged[partition] = denied
+                continue
             try:
                 said = read_acknowledgements(named.acknowledgement_batches, renews=renews)
             except AcknowledgeError as error:
@@ -121,6 +129,13 @@ def add_share_leader_hints(
         if data.error_code in WRONG_LEADER_ERRORS
     )
     response.node_endpoints = add_leader_hints(image, listener, wrong, leader, endpoint)
+
+
+def read_access(access: AccessControl, session: Session) -> MayRead | None:
+    """Whether the member may read a topic; None without an authorizer."""
+    if not access.is_enforced:
+        return None
+    return lambda name: access.allows(session, AclOperation.READ, AclResourceType.TOPIC, name)
 
 
 def when_all(

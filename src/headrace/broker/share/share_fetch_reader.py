@@ -5,9 +5,11 @@ Guarantees: no record at or past the reader's bound (high watermark, or last sta
 partition does not affect the others.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.broker.share.share_partition_runner import AcknowledgeOutcome, SharePartitionRunner
+from headrace.protocol.errors import ErrorCode
 from headrace.share.batch_size import BatchLimit
 from headrace.share.fetched_batches import (
     AbortedTransaction,
@@ -22,6 +24,9 @@ from headrace.share.share_partition import SharePartition
 from headrace.share.share_session import SharedPartition
 from headrace.storage.errors import StorageError
 
+MayRead = Callable[[str], bool]
+"""Whether the member may read this topic now."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchLimits:
@@ -33,6 +38,7 @@ class ShareFetchLimits:
     min_bytes: int
     max_wait_ms: int
     read_committed: bool
+    may_read: MayRead | None = None  # set if there is an authorizer
 
 
 @dataclass(slots=True)
@@ -89,6 +95,10 @@ def read_shares(
 def _find_readable(
     key: SharedPartition, live: SharePartitionRunner, want: ShareFetchLimits, read: ShareRead
 ) -> _ReadablePartition | None:
+    # In every pass: the right may have been revoked while the fetch waited.
+    if want.may_read is not None and not want.may_read(live.leader.topic):
+        read.failed[key] = AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return None
     if live.failure is not None:
         read.failed[key] = live.failure
         return None

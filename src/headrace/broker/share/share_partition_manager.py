@@ -8,7 +8,12 @@ from typing import Protocol
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.share.delayed_share_fetch import DelayedShareFetch
-from headrace.broker.share.share_fetch_reader import ShareFetchLimits, ShareRead, read_shares
+from headrace.broker.share.share_fetch_reader import (
+    MayRead,
+    ShareFetchLimits,
+    ShareRead,
+    read_shares,
+)
 from headrace.broker.share.share_partition_runner import (
     AcknowledgeOutcome,
     SharePartitionHost,
@@ -87,7 +92,8 @@ class SharePartitionManager:
         lives: dict[SharedPartition, SharePartitionRunner] = {}
         failed: dict[SharedPartition, AcknowledgeOutcome] = {}
         for partition in partitions:
-            found = self.find(group_id, partition)
+            denied = self.denied_outcome(partition, want.may_read)
+            found = denied or self.find(group_id, partition)
             if isinstance(found, SharePartitionRunner):
                 lives[partition] = found
             else:
@@ -100,6 +106,15 @@ class SharePartitionManager:
         delayed = DelayedShareFetch(self._host.loop, lives, want, self._remove_delayed_fetch)
         self._delayed[delayed] = None
         return delayed.future
+
+    def denied_outcome(
+        self, partition: SharedPartition, may_read: MayRead | None
+    ) -> AcknowledgeOutcome | None:
+        """The error for a topic that the member may not read; an unknown id gets another one."""
+        topic = None if may_read is None else self._host.partitions.by_id.get(partition[0])
+        if may_read is None or topic is None or may_read(topic.name):
+            return None
+        return AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def _remove_delayed_fetch(self, delayed: DelayedShareFetch) -> None:
         self._delayed.pop(delayed, None)

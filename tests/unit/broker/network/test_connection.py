@@ -11,6 +11,7 @@ from headrace.broker.network.connection_state import ConnectionState, IllegalCon
 from headrace.protocol.errors import ProtocolError
 
 TIMEOUT_S = 5.0
+MUTE_S = 0.03
 
 
 def encode(answer: object) -> Parts | None:
@@ -44,6 +45,8 @@ class Owner:
             return Serial(self._blocking(request), encode)
         if request == b"silent":
             return None
+        if request == b"mute":
+            connection.mute(MUTE_S)
         if request == b"bad":
             raise ProtocolError("bad request")
         if request == b"bug":
@@ -317,5 +320,87 @@ def test_a_response_without_a_pending_request_is_rejected() -> None:
             await owner.until_started(b"A")
             with pytest.raises(IllegalConnectionTransition, match="the blocking request ended"):
                 owner.connection.complete_fast_path(b"done")
+
+    asyncio.run(scenario())
+
+
+def test_a_muted_connection_answers_first_and_starts_the_next_request_after_the_throttle_time() -> (
+    None
+):
+    async def scenario() -> None:
+        owner = Owner()
+        loop = asyncio.get_running_loop()
+        async with connected(owner) as (reader, writer):
+            began_s = loop.time()
+            writer.write(framed(b"wait", b"mute", b"A"))
+            await owner.until_started(b"wait", b"mute")
+            assert owner.connection.state is ConnectionState.MUTED
+            owner.futures[b"wait"].set_result("1")  # accepted before: answered meanwhile
+            assert await read(reader, 5) == b"1mute"
+            assert owner.started == [b"wait", b"mute"]
+            assert await read(reader, 1) == b"A"
+            assert loop.time() - began_s >= MUTE_S
+            assert owner.connection.state is ConnectionState.READY
+
+    asyncio.run(scenario())
+
+
+def test_the_longest_of_several_mutes_counts() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        loop = asyncio.get_running_loop()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"mute"))
+            await read(reader, 4)
+            began_s = loop.time()
+            owner.connection.mute(MUTE_S)
+            owner.connection.mute(MUTE_S / 10)
+            writer.write(framed(b"A"))
+            assert await read(reader, 1) == b"A"
+            assert loop.time() - began_s >= MUTE_S
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_a_muted_connection_is_noticed_at_once() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"mute"))
+            await read(reader, 4)
+            owner.connection.mute(1000)
+            writer.close()
+            await asyncio.wait_for(owner.gone.wait(), TIMEOUT_S)
+            assert owner.connection.state is ConnectionState.CLOSED
+
+    asyncio.run(scenario())
+
+
+def test_a_muted_connection_that_sends_more_is_not_read() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"mute"))
+            await read(reader, 4)
+            owner.connection.mute(1000)
+            writer.write(framed(*[b"A" * 1000] * 8_000))
+            with pytest.raises(TimeoutError):  # the sockets' buffers are smaller than the requests
+                await asyncio.wait_for(writer.drain(), MUTE_S)
+            assert owner.started == [b"mute"]
+            writer.transport.abort()
+
+    asyncio.run(scenario())
+
+
+def test_a_muted_connection_drains_without_waiting_for_the_throttle_time() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"wait", b"mute"))
+            await owner.until_started(b"wait", b"mute")
+            owner.connection.mute(1000)
+            owner.connection.drain()
+            owner.futures[b"wait"].set_result("1")
+            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"1mute"
 
     asyncio.run(scenario())

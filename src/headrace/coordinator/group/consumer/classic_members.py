@@ -100,7 +100,8 @@ class ClassicMembers:
         subscription = _subscription(request)
         _check_claims(group, member_id, request, subscription)
         before = self._joining_member(group, member_id, request, result)
-        update = MemberUpdate(group, before, _updated(before, context, request, subscription))
+        after = _updated(before, context, request, subscription)
+        update = MemberUpdate(group, before, after, context.session)
         after, downgraded = self._advance_member(update, subscription, result, now_ms)
         if not downgraded:
             self._time(group, after, request.session_timeout_ms, result)
@@ -151,7 +152,7 @@ class ClassicMembers:
         now_ms: int,
     ) -> tuple[ConsumerMember, bool]:
         """The member after its next step, and whether the group becomes a classic one."""
-        group, _, member = update
+        group, _, member, _ = update
         replaced = group.static_member(member.instance_id)
         downgrade = replaced is not None and self._downgrades.is_due_when_replaced(group, replaced)
         epoch, changed = self._updater.subscribe(update, result, now_ms)

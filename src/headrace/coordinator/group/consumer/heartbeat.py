@@ -60,7 +60,8 @@ class ConsumerHeartbeats:
         check_not_full(group, GroupType.CONSUMER, request.member_id, config.consumer_max_size)
         reported = reported_partitions(request.topic_partitions)
         before = self._member(group, request, reported, result)
-        update = MemberUpdate(group, before, _with_request_fields(before, context, request))
+        after = _with_request_fields(before, context, request)
+        update = MemberUpdate(group, before, after, context.session)
         epoch, changed = self._updater.subscribe(update, result, now_ms)
         target = self._updater.retarget(update, epoch, result, now_ms)
         after = self._updater.reconcile(

@@ -9,7 +9,7 @@ every pattern.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -22,6 +22,7 @@ from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.member import ConsumerMember, ResolvedPattern
 from headrace.coordinator.group.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
+from headrace.security.session import UNKNOWN_CLIENT, Session
 
 MIN_REFRESH_INTERVAL_MS: Final = 1_000
 """The minimum time between two matchings of a group, however often its members change their
@@ -49,13 +50,17 @@ class ResolvePatterns:
     topics: Iterable[str] = field(repr=False)
     version: int
     """The version of the metadata that the topics are from."""
+    session: Session = UNKNOWN_CLIENT
+    """Only topics that the member may describe match, as in Kafka."""
 
 
 class PatternMatching:
     """Matches patterns against topic names, a slice at a time."""
 
-    def __init__(self, work: ResolvePatterns) -> None:
+    def __init__(self, work: ResolvePatterns, shows: Callable[[str], bool] | None = None) -> None:
+        """`shows` is whether the member may describe a topic; without it, all topics match."""
         self._topics = iter(work.topics)
+        self._shows = shows
         self._compiled: list[tuple[str, Any]] = []
         self.found: dict[str, set[str]] = {}
         for pattern in work.patterns:
@@ -67,8 +72,9 @@ class PatternMatching:
     def step(self, limit: int) -> bool:
         """Matches the next `limit` topics; returns whether there are more."""
         names = list(islice(self._topics, limit))
+        shown = names if self._shows is None else list(filter(self._shows, names))
         for pattern, compiled in self._compiled:
-            self.found[pattern].update(name for name in names if compiled.fullmatch(name))
+            self.found[pattern].update(name for name in shown if compiled.fullmatch(name))
         return len(names) == limit
 
 
@@ -126,6 +132,7 @@ class RegexSubscriptions:
         after: ConsumerMember,
         result: ResultBuilder,
         now_ms: int,
+        session: Session,
         *,
         topics: Mapping[str, object],
         version: int,
@@ -152,7 +159,7 @@ class RegexSubscriptions:
                 return
         self._resolving.add(group.group_id)
         result.effects.append(
-            ResolvePatterns(group.group_id, frozenset(wanted), topics.keys(), version)
+            ResolvePatterns(group.group_id, frozenset(wanted), topics.keys(), version, session)
         )
         result.add_undo(lambda error: self.done(group.group_id))
 

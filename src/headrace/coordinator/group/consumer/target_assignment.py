@@ -26,6 +26,7 @@ from headrace.coordinator.group.modern.subscribed_topics import (
 )
 from headrace.coordinator.group.modern.target_assignment import advance_group_epoch, assign_targets
 from headrace.coordinator.group.result_builder import ResultBuilder
+from headrace.security.session import UNKNOWN_CLIENT, Session
 
 
 class TargetAssignment(NamedTuple):
@@ -42,6 +43,8 @@ class MemberUpdate(NamedTuple):
     group: ConsumerGroup
     before: ConsumerMember
     after: ConsumerMember
+    session: Session = UNKNOWN_CLIENT
+    """The sender of the request."""
 
 
 class AssignmentUpdater:
@@ -61,7 +64,7 @@ class AssignmentUpdater:
         self, update: MemberUpdate, result: ResultBuilder, now_ms: int
     ) -> tuple[int, bool]:
         """The group epoch after the member's request, and whether its subscription changed."""
-        group, before, after = update
+        group, before, after, _ = update
         names_changed = after.topics != before.topics
         if after != before:
             result.changes.append(group_records.member_record(group.group_id, after))
@@ -77,7 +80,7 @@ class AssignmentUpdater:
         return epoch, names_changed or pattern is not PatternChange.NONE
 
     def _refresh_patterns(self, update: MemberUpdate, result: ResultBuilder, now_ms: int) -> None:
-        group, before, after = update
+        group, before, after, _ = update
         if group.patterns or after.pattern:
             image = self._image()
             self._patterns.refresh(
@@ -86,6 +89,7 @@ class AssignmentUpdater:
                 after,
                 result,
                 now_ms,
+                update.session,
                 topics=image.topics,
                 version=image.version,
                 interval_ms=self._config(group.group_id).consumer_regex_refresh_interval_ms,
@@ -96,7 +100,7 @@ class AssignmentUpdater:
     ) -> TargetAssignment:
         """The member's target. It is computed again if the group epoch has changed, at most once
         per assignment interval (KIP-1263)."""
-        group, _, after = update
+        group, _, after, _ = update
         interval_ms = self._config(group.group_id).consumer_assignment_interval_ms
         if not group.is_target_due(epoch, interval_ms, now_ms):
             return self.last_target(group, after)
@@ -115,7 +119,7 @@ class AssignmentUpdater:
 
     def _specs(self, update: MemberUpdate) -> Iterator[tuple[str, MemberSpec]]:
         """The members after the request. Equal subscriptions share one set of topics."""
-        group, _, after = update
+        group, _, after, _ = update
         image = self._image()
         cache: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
 
@@ -134,7 +138,7 @@ class AssignmentUpdater:
 
     def assignor(self, update: MemberUpdate) -> Assignor:
         """The assignor with the most votes, else the first that the broker offers."""
-        group, before, after = update
+        group, before, after, _ = update
         votes = group.assignors.copy()
         if before.assignor is not None:
             votes[before.assignor] -= 1

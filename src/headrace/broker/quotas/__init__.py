@@ -1,0 +1,1 @@
+"""Client quotas in a broker: charging requests, throttling connections."""
