@@ -17,6 +17,7 @@ LogFormat = Literal["text", "json"]
 MAX_VALUE_CHARS: Final = 512  # enough for an error's text, too little for a record's contents
 SECRET_WORDS: Final = ("password", "secret", "token", "credential", "jaas", "private.key")
 MASK: Final = "***"
+AUDIT_LOGGER: Final = "headrace.authorizer"
 
 _LEVELS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -55,12 +56,17 @@ class JsonFormatter(logging.Formatter):
 def configure(
     *, log_format: LogFormat = "text", verbose: bool = False, stream: TextIO | None = None
 ) -> None:
-    """Sends this process's log to `stream` (default stderr): warnings, or with `verbose` INFO."""
+    """Sends this process's log to `stream` (default stderr): warnings, or with `verbose` INFO.
+
+    The audit log is there in any case: a log of denied requests that has to be turned on first is
+    missing when it is needed.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger(AUDIT_LOGGER).setLevel(logging.INFO)
 
 
 def _time(record: logging.LogRecord) -> str:

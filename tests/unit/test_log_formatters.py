@@ -12,11 +12,12 @@ from headrace import log_formatters
 
 @pytest.fixture(autouse=True)
 def root_logger() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    root, audit = logging.getLogger(), logging.getLogger(log_formatters.AUDIT_LOGGER)
+    handlers, level, audit_level = root.handlers[:], root.level, audit.level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    audit.setLevel(audit_level)
 
 
 def configured(
@@ -118,3 +119,13 @@ def test_an_exception_keeps_its_traceback() -> None:
     entry = json.loads(stream.getvalue())
     assert entry["peer"] == "p"
     assert "ValueError: boom" in entry["exception"]
+
+
+def test_the_audit_log_shows_denied_requests_also_when_normal_events_are_hidden() -> None:
+    stream = configured()
+    logging.getLogger("headrace.broker").info("a normal event")
+    audit = logging.getLogger("headrace.authorizer")
+    audit.debug("allowed")
+    audit.info("denied", extra={"resource": "TOPIC:a\nforged"})
+    (line,) = stream.getvalue().splitlines()
+    assert line.endswith('INFO denied resource="TOPIC:a\\nforged"')

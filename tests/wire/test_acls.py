@@ -1,5 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls over the wire, and the access that they give and take."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -58,7 +60,7 @@ def admin(broker: Broker) -> Iterator[Wire]:
 def test_acls_are_created_listed_and_deleted_in_every_version(admin: Wire, version: int) -> None:
     acls = [ORDERS, DENY_ORDERS, PREFIXED, EVERY_TOPIC, GROUP]
     results = create_acls(admin, acls, version)
-    assert [(each.error_code, each.error_message) for each in results] == [(0, None)] * 5
+    assert [(each.error_code, each.error_message) for each in results] == [(0, "")] * 5
     assert listed(describe_acls(admin, version=version)) == set(acls)
     (deleted,) = delete_acls(admin, [exactly(DENY_ORDERS)], version)
     (match,) = deleted.matching_acls
@@ -177,6 +179,68 @@ def test_acls_are_described_and_altered_only_with_the_right_on_the_cluster(
         assert describe_acls(wire).error_code == failed
         assert [each.error_code for each in create_acls(wire, [ORDERS, GROUP])] == [failed] * 2
         assert [each.error_code for each in delete_acls(wire, [ANY_ACL])] == [failed]
+
+
+CLUSTER_ALTER, CLUSTER_DESCRIBE = (
+    topic_acl("kafka-cluster", "User:ANONYMOUS", operation, type_=AclResourceType.CLUSTER)
+    for operation in (AclOperation.ALTER, AclOperation.DESCRIBE)
+)
+
+
+@pytest.fixture
+def delegated(start: Callable[..., Broker]) -> Broker:
+    """A broker whose clients are no super users and may change ACLs because of ACLs."""
+    broker = start({**SETTINGS, "super.users": "User:admin"})
+    node = broker.node
+    assert node is not None
+    granted = node.metadata.decide(
+        lambda controller: controller.create_acls([CLUSTER_ALTER, CLUSTER_DESCRIBE])
+    )
+    asyncio.run_coroutine_threadsafe(granted, node.loop).result(10)  # type: ignore[arg-type]
+    return broker
+
+
+def test_a_change_takes_effect_with_the_next_request(delegated: Broker) -> None:
+    with Wire(delegated.bootstrap_servers) as wire:
+        (created,) = create_acls(wire, [ORDERS])
+        assert created.error_code == ErrorCode.NONE
+        (created,) = create_acls(wire, [CLUSTER_ALTER._replace(permission=DENY, host="127.0.0.1")])
+        assert created.error_code == ErrorCode.NONE
+        (refused,) = create_acls(wire, [GROUP])
+        assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert ORDERS in listed(describe_acls(wire))
+
+
+def test_a_deny_is_not_lost_when_another_acl_of_its_resource_is_deleted(delegated: Broker) -> None:
+    """CVE-2024-27309."""
+    denied = CLUSTER_DESCRIBE._replace(permission=DENY)
+    other = CLUSTER_DESCRIBE._replace(principal="User:other")
+    with Wire(delegated.bootstrap_servers) as wire:
+        create_acls(wire, [denied, other])
+        failed = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert describe_acls(wire).error_code == failed
+        delete_acls(wire, [exactly(other)])
+        assert describe_acls(wire).error_code == failed
+        delete_acls(wire, [exactly(denied)])
+        assert listed(describe_acls(wire)) == {CLUSTER_ALTER, CLUSTER_DESCRIBE}
+
+
+def test_the_audit_log_has_changes_and_denied_requests(
+    delegated: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    logged = caplog.at_level(logging.INFO, "headrace.authorizer")
+    with logged, Wire(delegated.bootstrap_servers) as wire:
+        create_acls(wire, [ORDERS, ORDERS])
+        create_acls(wire, [ORDERS])
+        delete_acls(wire, [exactly(ORDERS), ANY_ACL])
+        assert describe_acls(wire).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    lines = [vars(each) for each in caplog.records if each.name == "headrace.authorizer"]
+    changes = [(each["msg"], each.get("acl")) for each in lines[:-1]]
+    assert changes[0] == ("created an ACL", str(ORDERS))
+    assert changes[1] == ("deleted an ACL", str(ORDERS))
+    assert {acl for _, acl in changes[2:]} == {str(CLUSTER_ALTER), str(CLUSTER_DESCRIBE)}
+    told = [lines[-1][field] for field in ("msg", "principal", "operation", "resource", "api")]
+    assert told == ["denied", "User:ANONYMOUS", "DESCRIBE", "CLUSTER:kafka-cluster", "DescribeAcls"]
 
 
 def test_acls_survive_a_restart(start: Callable[..., Broker]) -> None:

@@ -55,6 +55,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
+    from headrace.broker.access.delegation_tokens import DelegationTokens
     from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
@@ -117,6 +118,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
@@ -204,6 +206,14 @@ class Broker:
             return self.member.broker_epoch
         return self.metadata.image.brokers[self.node_id].epoch
 
+    def _delegation_tokens(self) -> "DelegationTokens | None":
+        """None without `delegation.token.secret.key`: delegation tokens are off."""
+        if not self.settings.string("delegation.token.secret.key"):
+            return None
+        from headrace.broker.access.delegation_tokens import DelegationTokens
+
+        return DelegationTokens(self.settings, lambda: self.metadata.image, self.clock)
+
     # --- coordinators ---------------------------------------------------------------------------
 
     @property
@@ -276,6 +286,8 @@ class Broker:
             from headrace.broker.authentication.authentication import Authentication
 
             self.authentication = Authentication(self, dispatcher.dispatch)
+            if self.tokens is not None:
+                self.authentication.find_token = self.tokens.login
         self.task_scheduler = TaskScheduler(self.loop, self.timers, self._count_full_logs)
         self.cleaner = LogCleaner(self)
         try:

@@ -7,7 +7,14 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import INTERRUPTED, config_commands, profile_commands, transaction_commands
+from headrace.cli import (
+    INTERRUPTED,
+    cert_commands,
+    config_commands,
+    profile_commands,
+    token_commands,
+    transaction_commands,
+)
 from headrace.cli.acl import acl_commands
 from headrace.cli.broker import broker_commands
 from headrace.cli.cluster import cluster_commands
@@ -54,6 +61,8 @@ app.add_typer(config_commands.app, name="config")
 app.add_typer(user_commands.app, name="user")
 app.add_typer(acl_commands.app, name="acl")
 app.add_typer(quota_commands.app, name="quota")
+app.add_typer(token_commands.app, name="token")
+app.add_typer(cert_commands.app, name="cert")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
@@ -129,5 +138,5 @@ def version() -> None:
 
 
 broker_commands.register(app)
-demo.register(app, broker_commands.UP_PARAMETERS)
+demo.register(app, broker_commands.PLAINTEXT_UP_PARAMETERS)
 add_help(app)

@@ -167,6 +167,22 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace dlq replay orders.dlq --where 'error = NotJson'",
         "headrace dlq replay orders.dlq --python fixes.py:repair --execute",
     ),
+    "token create": (
+        "headrace token create",
+        "headrace token create --renewer User:scheduler --max-lifetime 3d",
+        "headrace token create --owner User:alice --format json",
+    ),
+    "token list": ("headrace token list", "headrace token list --owner User:alice"),
+    "token renew": ("headrace token renew 4yp2Qx7kSn-ZQp5iJkR3mA --for 12h",),
+    "token expire": ("headrace token expire 4yp2Qx7kSn-ZQp5iJkR3mA --execute",),
+    "cert dev": (
+        "headrace cert dev ./certs --host kafka.example.com --client alice",
+        "headrace cert dev ./certs --renew",
+    ),
+    "profile create": (
+        "headrace profile create local --from client.properties --default",
+        "headrace profile create production -b kafka-1:9093 security.protocol=SSL",
+    ),
     "profile list": ("headrace profile list",),
     "profile show": ("headrace --profile production profile show",),
 }

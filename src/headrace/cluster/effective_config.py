@@ -110,7 +110,7 @@ class EffectiveConfig:
 
     def listener(self, name: str) -> ListenerSettings:
         """The effective settings of one listener of this broker."""
-        return ListenerSettings(name, [values for _, values in self._layers])
+        return ListenerSettings(name, self.clear_layers)
 
     def topic_values(self, topic: str) -> Mapping[str, ConfigValue]:
         """Every topic setting that has a value. Topics without own values share one mapping."""

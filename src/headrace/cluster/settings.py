@@ -55,7 +55,7 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "alter.log.dirs.",
-    "delegation.token.", "follower.",
+    "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "replica.", "replication.quota.", "sasl.mechanism.inter.",

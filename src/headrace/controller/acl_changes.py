@@ -20,7 +20,6 @@ from headrace.security.acl import (
     PatternType,
 )
 from headrace.security.acl_filter import AclFilter
-from headrace.security.principal import InvalidPrincipal, parse_principal
 
 MAX_CHANGES_PER_REQUEST: Final = 10_000
 """The ACLs that one request may create or delete, as in Kafka: they must fit one batch."""
@@ -120,10 +119,9 @@ class _Search:
                 )
             found = [acl for acl in self._acls if acl_filter.matches(acl)]
         if self._matches + len(found) > MAX_CHANGES_PER_REQUEST:
-            raise Refused(
-                ErrorCode.POLICY_VIOLATION,
+            raise _invalid(
                 f"Cannot remove more than {MAX_CHANGES_PER_REQUEST} acls in a single delete "
-                "operation.",
+                "operation."
             )
         self._matches += len(found)
         return found
@@ -153,10 +151,11 @@ def _check(acl: Acl, *, in_znodes: bool) -> None:
             raise _invalid(
                 f"The {what} has {len(text)} characters; the maximum is {MAX_TEXT_CHARS}"
             )
-    try:
-        parse_principal(acl.principal)
-    except InvalidPrincipal as error:
-        raise _invalid(f"Could not parse the principal: {error}") from error
+    if ":" not in acl.principal:
+        raise _invalid(
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating "
+            "the principal type from the principal name)"
+        )
     if in_znodes:
         _check_znode_name(name)
 

@@ -165,6 +165,9 @@ class SimulatedClient:
 
         return await self._send_request(read)
 
+    async def readable_by_anyone(self, paths: Sequence[str]) -> list[str]:
+        return []  # the simulation has no ACLs
+
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
         size = sum(_size(op) for op in ops)
         if size > MAX_REQUEST_BYTES:

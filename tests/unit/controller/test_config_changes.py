@@ -336,6 +336,35 @@ def test_an_invalid_secret_is_not_in_the_error_message() -> None:
     assert "xxx" not in str(error.message)
 
 
+PASSWORD = "listener.name.a.ssl.key.password"
+
+
+def test_a_password_is_encrypted_and_used_in_clear_and_described_without_its_value() -> None:
+    static = {"password.encoder.secret": "s3", "node.id": "1"}
+    made = controller(static=static)
+    assert alter(made, BROKER, "1", (PASSWORD, "hush" * 8_000, SET)).code == 0
+    text = made.image.config(broker_resource(1))[PASSWORD]
+    assert "hush" not in text
+    assert made.configs.effective.listener("A").string("ssl.key.password") == "hush" * 8_000
+    (entry,) = made.configs.describe(BROKER, "1", {PASSWORD}).entries
+    assert (entry.value, entry.is_sensitive) == (None, True)
+    assert {synonym.value for synonym in entry.synonyms} == {None}
+    # Another change keeps the stored text.
+    assert alter(made, BROKER, "1", ("log.segment.bytes", "2000000", SET)).code == 0
+    assert made.image.config(broker_resource(1))[PASSWORD] == text
+    assert alter(made, BROKER, "1", (PASSWORD, None, DELETE)).code == 0
+    assert PASSWORD not in made.image.config(broker_resource(1))
+
+
+def test_without_the_encoder_secret_a_password_is_refused() -> None:
+    made = controller()
+    error = alter(made, BROKER, "1", (PASSWORD, "hush", SET), ("log.segment.bytes", "2000000", SET))
+    assert error.code == ErrorCode.INVALID_REQUEST
+    assert "Password encoder secret not configured" in str(error.message)
+    assert "hush" not in str(error.message)
+    assert not made.image.config(broker_resource(1))
+
+
 def test_a_groups_heartbeat_interval_must_be_shorter_than_its_session() -> None:
     made = controller(static={"group.share.max.heartbeat.interval.ms": "90000"})
     error = alter(made, GROUP, "g", ("share.heartbeat.interval.ms", "45000", SET))

@@ -11,9 +11,26 @@ from headrace.security.password_encoder import (
     is_encrypted,
 )
 
-SECRET = "a secret of the brokers"
-WITH_GCM = ""
-WITH_CBC = ""
+SECRET = "the secret"
+# The password "hush", encrypted by Apache Kafka 3.9.1 with this secret.
+GCM_BY_KAFKA = (
+    "initializationVector:sCBbbGCqfCRilHRP,keyLength:128,salt:wr8u8y0DD6yzlVpFNcOe8z6Y229SJkJ"
+    "109kCbxXHdySrEy7vv2XPTIgRFE6hlhMXIMKn/JSfcwklb0xjbN1MmzjSlUwSxNOMCTOP7F7iRsqtZb0Ay2ktYBc"
+    "KbB61GxgBxWu2H1PbSY93I19iWfm1BmK7Of+VJtshDBXs6ewgNp1TOXIsDg0DUGDfXsGjjrtiSkdqIamVMMg5jgF"
+    "UnLBYNolivEGaO9N4Si4ZXsUVDt4UZgjWSN0dQQVWHueeVu6b1eM9DB3ln3VQ0p6vBjkxCQQeZvmF2eP1BtRtgih"
+    "DBd7NdnkF771juvVIm0aWJ+gxSF9+7nIp9Nnxk3rGIBWoWg==,keyFactoryAlgorithm:PBKDF2WithHmacSHA5"
+    "12,cipherAlgorithm:AES/GCM/NoPadding,authenticationTagLength:128,iterations:4096,passwor"
+    "dLength:4,encryptedPassword:CmacWJ8qq8KtSTwsB9UkqH1uUec="
+)
+CBC_BY_KAFKA = (
+    "initializationVector:VVJnpDOJe/lEuqPaQkLVGw==,keyLength:128,salt:FDLxf0CHFge9oEmBw3/6Uog"
+    "pzNd2Fx/rFWv6w6/9LMlPfbIXTMKq22JOH4M0ImXakmrAV0dj00k5+tKDVuu3k7SxPrwSW3E13qEumnGglOtG2sS"
+    "kqfoYUzauef64Owk2cs1ddQ79UZ8TosWbXoV0fL1uXagSyaMdFjma4Ai7Opn8RkqPbhNb/EdTStgjq6ldTeZwk+K"
+    "DOZCVWJkFCn/U0o0I+Y0ubvcsniBcaDrF82PRMzSfX7lNbRWwgxUFq0KsSoOW3Guq4B4hSMoSHADdx+gt9Hz855t"
+    "INjh8ctkFrlCNlOjtnlkNJAGaguGrNCAozlwL/BKmn/y+Be+j4QHXpg==,keyFactoryAlgorithm:PBKDF2With"
+    "HmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,iterations:4096,passwordLength:4,encrypt"
+    "edPassword:yT+ZpBWKJFV2NPhYl6JSMw=="
+)
 
 
 def encrypt(password: str) -> str:
@@ -59,3 +76,11 @@ def test_another_secret_or_a_changed_text_is_refused_without_details() -> None:
 
 def test_plain_text_is_not_taken_for_an_encrypted_password() -> None:
     assert not any(map(is_encrypted, ["", "hush", "a:b,c:d", "encryptedPassword"]))
+
+
+@pytest.mark.parametrize("text", [GCM_BY_KAFKA, CBC_BY_KAFKA])
+def test_passwords_that_kafka_encrypted_are_decrypted(text: str) -> None:
+    assert is_encrypted(text)
+    assert decrypt_password(text, SECRET) == "hush"
+    with pytest.raises(UndecodablePassword):
+        decrypt_password(text, "another secret")

@@ -11,12 +11,13 @@ from typing import Final
 
 from headrace.broker.access.line_limit import LineLimit
 from headrace.clock import Clock
+from headrace.log_formatters import AUDIT_LOGGER
 from headrace.security.acl import AclOperation, AclResourceType
 from headrace.security.authorizer import Decision
 from headrace.security.principal import Principal
 from headrace.security.session import Session
 
-log = logging.getLogger("headrace.authorizer")
+log = logging.getLogger(AUDIT_LOGGER)
 
 CURRENT_API: Final[ContextVar[str]] = ContextVar("CURRENT_API", default="-")
 """The API of the request that is being handled; dispatch sets it where access is enforced. A task

@@ -65,7 +65,8 @@ def _acl(creation: AclCreation) -> Acl:
 def _response(results: list[ApiError]) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
-            AclCreationResult(error_code=error.code, error_message=error.message)
+            # As in Kafka, a success has an empty message.
+            AclCreationResult(error_code=error.code, error_message=error.message or "")
             for error in results
         ]
     )

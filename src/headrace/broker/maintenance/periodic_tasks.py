@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.maintenance.log_cleaner import LogCleaner
 from headrace.broker.maintenance.task_scheduler import PeriodicTask
-from headrace.broker.metadata.standalone_metadata import MetadataView
+from headrace.broker.metadata.standalone_metadata import Metadata
 from headrace.broker.network.broker_limits import BrokerLimits
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.flusher import Flusher
@@ -23,6 +23,9 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from headrace.broker.access.delegation_tokens import DelegationTokens
 
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
@@ -50,6 +53,7 @@ class PeriodicTasksHost(Protocol):
     flusher: Flusher
     cleaner: LogCleaner
     limits: BrokerLimits
+    tokens: DelegationTokens | None
 
     @property
     def logs(self) -> LogManager: ...
@@ -58,7 +62,10 @@ class PeriodicTasksHost(Protocol):
     def is_member(self) -> bool: ...
 
     @property
-    def metadata(self) -> MetadataView: ...
+    def is_controller(self) -> bool: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def replication(self) -> FailedReplicas: ...
@@ -83,6 +90,10 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         )
     if host.settings.boolean("log.cleaner.enable"):
         tasks.append(PeriodicTask("clean logs", host.cleaner.interval_s, host.cleaner.run))
+    if host.tokens is not None:
+        from headrace.broker.maintenance.token_expiry import token_expiry_tasks
+
+        tasks += token_expiry_tasks(host, host.tokens)
     return tasks
 
 

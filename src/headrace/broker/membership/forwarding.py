@@ -1,24 +1,25 @@
 """Forwards requests that only the controller can decide to the controller.
 
-A forwarded request is never forwarded again: the receiving broker answers it or refuses it with
-NOT_CONTROLLER. The broker with the client's connection then looks for the controller again until
-the request's time limit.
+The request travels in an envelope, with the client's identity. It is never forwarded again: the
+receiving broker answers it or refuses the envelope with NOT_CONTROLLER. The broker with the
+client's connection then looks for the controller again until the request's time limit.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from headrace.broker.membership.peers import CLIENT_ID_PREFIX
+from headrace.broker.membership.envelopes import unwrap_response, wrap_request
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.metadata_store import TooLarge
-from headrace.controller.errors import NotController
+from headrace.controller.errors import NotController, require_active
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
-from headrace.protocol.api import ApiKey, ApiSpec
+from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
@@ -32,10 +33,13 @@ from headrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headrace.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from headrace.protocol.struct import Struct
 
 if TYPE_CHECKING:
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Struct)
 
@@ -79,19 +83,6 @@ class Forwarding:
     async def _answer(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
     ) -> Answer:
-        if context.client_id.startswith(CLIENT_ID_PREFIX):
-            try:
-                return await resolve_reply(handle(context, request))
-            except NotController:
-                return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
-            except TooLarge:
-                code = ErrorCode.POLICY_VIOLATION
-                return _refusal(spec, request, context.version, code, _TOO_LARGE)
-        return await self._forward(spec, handle, context, request)
-
-    async def _forward(
-        self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
-    ) -> Answer:
         """The controller's response, within the client's time limit."""
         timeout_ms = getattr(request, "timeout_ms", None) or 0
         timeout_s = timeout_ms / 1000 if timeout_ms > 0 else DEFAULT_TIMEOUT_S
@@ -103,10 +94,12 @@ class Forwarding:
                         if membership.active_controller is not None:
                             return await resolve_reply(handle(context, request))
                         answer = await membership.ask(
-                            request, spec.response, timeout_s=timeout_s, version=context.version
+                            _envelope(spec, context, request),
+                            EnvelopeResponse,
+                            timeout_s=timeout_s,
                         )
-                        if not _is_refused(answer):
-                            return answer
+                        if answer.error_code != ErrorCode.NOT_CONTROLLER:
+                            return _unwrap(spec, request, context.version, answer)
                     except (ClientError, NotController):
                         pass
                     await asyncio.sleep(RETRY_S)
@@ -117,14 +110,30 @@ class Forwarding:
             code = ErrorCode.POLICY_VIOLATION
             return _refusal(spec, request, context.version, code, _TOO_LARGE)
 
+    async def answer_forwarded(
+        self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
+    ) -> Struct:
+        """This broker's response to a request that another broker has forwarded; raises
+        `NotController`."""
+        require_active(self._membership().active_controller)
+        try:
+            answer = await resolve_reply(handle(context, request))
+        except TooLarge:
+            code = ErrorCode.POLICY_VIOLATION
+            return _refusal(spec, request, context.version, code, _TOO_LARGE)
+        assert isinstance(answer, Struct)
+        return answer
+
     # --- this broker's own requests -------------------------------------------------------------
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
-        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
-        answer = await self.to_controller(request, CreateTopicsResponse)
-        if answer is None:
-            error = ApiError(ErrorCode.REQUEST_TIMED_OUT, _NO_CONTROLLER)
-            return [CreatedTopic(topic.name, error) for topic in topics]
+        spec = APIS[ApiKey.CREATE_TOPICS]
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in topics], timeout_ms=int(ONE_TRY_S * 1000)
+        )
+        context = Context(None, spec.max_version, b"")
+        answer = await self._answer(spec, self._handler_of(spec.key), context, request)
+        assert isinstance(answer, CreateTopicsResponse)
         return [
             CreatedTopic(
                 result.name,
@@ -178,6 +187,27 @@ class Forwarding:
             return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
         assert isinstance(answer, Struct)
         return answer
+
+
+def _envelope(spec: ApiSpec, context: Context, request: Struct) -> EnvelopeRequest:
+    version, session = context.version, context.session
+    if session.is_internal:
+        return wrap_request(spec, request, version, client_id="", session=None)
+    return wrap_request(spec, request, version, client_id=context.client_id, session=session)
+
+
+def _unwrap(spec: ApiSpec, request: Struct, version: int, envelope: EnvelopeResponse) -> Struct:
+    """The controller's response to the client. The client would not understand an error of the
+    envelope itself, so it gets UNKNOWN_SERVER_ERROR, as in Kafka."""
+    code = envelope.error_code
+    if code or envelope.response_data is None:
+        log.error(
+            "the controller refused a forwarded request: does the principal of this broker have "
+            "CLUSTER_ACTION?",
+            extra={"api": spec.name, "error": code_of_number(code).name},
+        )
+        return _refusal(spec, request, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    return unwrap_response(spec, version, envelope.response_data)
 
 
 def _refusal(

@@ -17,11 +17,15 @@ CLUSTER_ACTION: Final = AclOperation.CLUSTER_ACTION
 DESCRIBE_CONFIGS: Final = AclOperation.DESCRIBE_CONFIGS
 ALTER_CONFIGS: Final = AclOperation.ALTER_CONFIGS
 IDEMPOTENT_WRITE: Final = AclOperation.IDEMPOTENT_WRITE
+CREATE_TOKENS: Final = AclOperation.CREATE_TOKENS
+DESCRIBE_TOKENS: Final = AclOperation.DESCRIBE_TOKENS
 
 TOPIC: Final = AclResourceType.TOPIC
 GROUP: Final = AclResourceType.GROUP
 CLUSTER: Final = AclResourceType.CLUSTER
 TRANSACTIONAL_ID: Final = AclResourceType.TRANSACTIONAL_ID
+DELEGATION_TOKEN: Final = AclResourceType.DELEGATION_TOKEN
+USER: Final = AclResourceType.USER
 
 
 class Handler(NamedTuple):
@@ -99,6 +103,15 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_LOG_DIRS: Handler("describe_log_dirs", cluster(DESCRIBE)),
     ApiKey.SASL_AUTHENTICATE: Handler("sasl_authenticate", FREE),
     ApiKey.CREATE_PARTITIONS: Handler("create_partitions", resources((ALTER, TOPIC))),
+    ApiKey.CREATE_DELEGATION_TOKEN: Handler(
+        "create_delegation_token", resources((CREATE_TOKENS, USER))
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: Handler("renew_delegation_token", FREE),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Handler("expire_delegation_token", FREE),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Handler(
+        "describe_delegation_token",
+        resources((DESCRIBE, DELEGATION_TOKEN), (DESCRIBE_TOKENS, USER)),
+    ),
     ApiKey.DELETE_GROUPS: Handler("delete_groups", resources((DELETE, GROUP))),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(
         "incremental_alter_configs",
@@ -154,6 +167,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler("alter_partition_reassignments", cluster(ALTER)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler("list_partition_reassignments", cluster(DESCRIBE)),
     ApiKey.UNREGISTER_BROKER: Handler("unregister_broker", cluster(ALTER)),
+    ApiKey.ENVELOPE: Handler("envelope", cluster(CLUSTER_ACTION)),
     ApiKey.ALTER_PARTITION: Handler("alter_partition", cluster(CLUSTER_ACTION)),
     ApiKey.ALLOCATE_PRODUCER_IDS: Handler("allocate_producer_ids", cluster(CLUSTER_ACTION)),
     ApiKey.CLUSTER_METADATA: Handler("cluster_metadata", cluster(CLUSTER_ACTION)),
@@ -170,6 +184,9 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,

@@ -30,7 +30,7 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions
 
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.stores.kazoo_credentials import auth_data, sasl_options
@@ -282,6 +282,17 @@ class KazooZooKeeper:
             _stat(result) if isinstance(op, SetData) else None
             for op, result in zip(ops, results, strict=True)
         ]
+
+    async def readable_by_anyone(self, paths: Sequence[str]) -> list[str]:
+        async def is_open(path: str) -> bool:
+            try:
+                acls, _ = await self._request(lambda kazoo: kazoo.get_acls_async(path))
+            except NoNodeError:
+                return False
+            return any(acl.id.scheme == "world" and acl.perms & Permissions.READ for acl in acls)
+
+        found = await asyncio.gather(*map(is_open, paths))
+        return [path for path, open_ in zip(paths, found, strict=True) if open_]
 
     def _add_op(self, transaction: Any, op: Op) -> None:  # noqa: ANN401 - kazoo has no types
         match op:

@@ -98,9 +98,11 @@ class _Packer:
             path = znode_paths.topic_path(self._documents[step.topic.topic_id].name)
         else:
             path = step.ops[0].path
+        is_acl = path.startswith(tuple(znode_paths.ACL_ROOTS.values()))
+        remedy = "use prefixed ACLs" if is_acl else "use fewer partitions for the topic"
         return TooLarge(
             f"{path} would need {size} bytes in ZooKeeper, which accepts {MAX_STEP_BYTES} at once: "
-            "use fewer partitions for the topic"
+            f"{remedy}"
         )
 
 

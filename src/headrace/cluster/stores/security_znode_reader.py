@@ -15,7 +15,7 @@ from headrace.cluster.stores.znode_read import Reading, Znode, ZnodeRead
 from headrace.security.acl import Acl, ResourcePattern
 from headrace.security.client_quota import CLIENT_ID, IP, USER, QuotaEntity
 from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.scram_credential import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 
 
 @dataclass(slots=True)
@@ -33,6 +33,11 @@ class StoredSecurity:
 
     def entity_path(self, entity: QuotaEntity) -> str:
         return self.paths.get(entity) or security_znodes.entity_path(entity)
+
+    def has_secrets(self) -> bool:
+        return bool(self.tokens) or any(
+            name in config for config in self.entities.values() for name in SCRAM_MECHANISMS
+        )
 
     def scram_credentials(self) -> Mapping[tuple[str, ScramMechanism], ScramCredential]:
         return {

@@ -159,6 +159,10 @@ class ZooKeeperClient(Protocol):
         """Executes all operations or none (`OpFailed`). Returns a stat for each `SetData`."""
         ...
 
+    async def readable_by_anyone(self, paths: Sequence[str]) -> list[str]:
+        """Those of the paths that every client of ZooKeeper can read."""
+        ...
+
     def on_state(self, changed: Callable[[SessionState], None]) -> None:
         """Calls `changed` for every change of the session's state."""
         ...

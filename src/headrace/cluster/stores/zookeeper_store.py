@@ -8,6 +8,7 @@ controller.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -42,6 +43,8 @@ from headrace.cluster.stores.zookeeper_election import ZooKeeperElection, check_
 from headrace.cluster.stores.zookeeper_registration import ZooKeeperRegistration
 from headrace.cluster.topology import BrokerRegistration
 
+log = logging.getLogger(__name__)
+
 _READ_TRIES: Final = 20
 """How often a read starts over because of a concurrent write."""
 
@@ -55,6 +58,7 @@ class ZooKeeperStore:
         self._loaded = False  # whether the caller has the current metadata
         self._connected = asyncio.Event()
         self._closed = False
+        self._open_paths: list[str] = []  # of secrets that every client of ZooKeeper can read
         self._registration = ZooKeeperRegistration(client, clock, self._connected)
         self._election = ZooKeeperElection(client, clock)
         client.on_state(self._state_changed)
@@ -64,6 +68,7 @@ class ZooKeeperStore:
         if self._client.state is SessionState.CONNECTED:
             self._connected.set()
         await self._create_skeleton()
+        self._open_paths = await self._client.readable_by_anyone(znode_paths.SENSITIVE_PATHS)
 
     async def close(self) -> None:
         self._closed = True
@@ -156,6 +161,7 @@ class ZooKeeperStore:
         self._forget_stored()
         self._stored = stored = await self._read_snapshot()
         self._loaded = True
+        self._warn_about_open_secrets(stored)
         return stored.image()
 
     async def _read_snapshot(self) -> StoredMetadata:
@@ -210,6 +216,7 @@ class ZooKeeperStore:
             await self._write_ops(ops, stored, elected)
         self._stored = stored
         self._loaded = True
+        self._warn_about_open_secrets(stored)
 
     async def _write_ops(self, ops: Sequence[Op], stored: StoredMetadata, elected: Elected) -> None:
         before = stored.commits
@@ -263,6 +270,19 @@ class ZooKeeperStore:
     def _forget_stored(self) -> None:
         self._stored = None
         self._loaded = False
+
+    def _warn_about_open_secrets(self, stored: StoredMetadata) -> None:
+        """Warns once. As in Kafka, secrets are stored even where everyone can read them."""
+        if self._open_paths and stored.security.has_secrets():
+            log.warning(
+                "every client of ZooKeeper at %s can read the users' credentials and the "
+                "delegation tokens below %s: set zookeeper.set.acl=true and "
+                "headrace.zookeeper.auth on every broker, and protect these znodes as "
+                "docs/guide/clusters.md explains",
+                self._client.servers,
+                ", ".join(self._open_paths),
+            )
+            self._open_paths = []
 
     # -- helpers --------------------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class Node:
             is_enforced=is_enforced,
             super_users=frozenset({ADMIN.principal}),
             allow_if_no_acl=is_open,
+            inter_broker_listener=ALICE.listener,
         )
 
     def load(self) -> None:

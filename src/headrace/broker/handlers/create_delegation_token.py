@@ -1,0 +1,98 @@
+"""CreateDelegationToken (key 38), versions 1-3: creates a token for the client or, from v3 on, for
+another user."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.broker.network.dispatch import Context
+from headrace.controller.token_changes import CreatedToken, NewToken, create_token
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.delegation_token import allows_token_requests
+from headrace.security.principal import USER, Principal
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+NO_TIMESTAMP = -1
+FIRST_VERSION_WITH_REQUESTER = 3
+
+
+async def handle(
+    broker: Broker, context: Context, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
+    requester = context.session.principal
+    owner = requester
+    if request.owner_principal_name:
+        owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
+    renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
+    response = _response(context, owner)
+    response.error_code = _check(broker, context, owner, renewers)
+    if response.error_code != ErrorCode.NONE:
+        response.issue_timestamp_ms = NO_TIMESTAMP
+        response.expiry_timestamp_ms = NO_TIMESTAMP
+        response.max_timestamp_ms = NO_TIMESTAMP
+        return response
+    tokens = broker.tokens
+    if tokens is None:
+        response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return response
+    new = NewToken(owner, requester, renewers, request.max_lifetime_ms)
+    now_ms = broker.clock.wall_ms()
+    (created,) = await broker.metadata.decide(
+        lambda controller: create_token(
+            controller.image, new, tokens.lifetimes, now_ms, broker.random
+        )
+    )
+    _log_result(requester, created)
+    response.error_code = created.error.code
+    if created.token is not None:
+        response.issue_timestamp_ms = created.token.issue_ms
+        response.expiry_timestamp_ms = created.token.expiry_ms
+        response.max_timestamp_ms = created.token.max_ms
+        response.token_id = created.token.token_id
+        response.hmac = tokens.hmac_of(created.token)
+    return response
+
+
+def _log_result(requester: Principal, created: CreatedToken) -> None:
+    fields = {"requester": str(requester)}
+    if created.token is None:
+        fields["reason"] = created.error.message or created.error.code.name
+        log.info("refused to create a delegation token", extra=fields)
+    else:
+        fields |= {"id": created.token.token_id, "owner": str(created.token.owner)}
+        log.info("created a delegation token", extra=fields)
+
+
+def _check(
+    broker: Broker, context: Context, owner: Principal, renewers: list[Principal]
+) -> ErrorCode:
+    """The checks that do not depend on the settings, in Kafka's order."""
+    session = context.session
+    if not allows_token_requests(session):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if owner != session.principal and not broker.access.allows(
+        session, AclOperation.CREATE_TOKENS, AclResourceType.USER, str(owner)
+    ):
+        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    if any(each.type != USER for each in renewers):
+        return ErrorCode.INVALID_PRINCIPAL_TYPE
+    return ErrorCode.NONE
+
+
+def _response(context: Context, owner: Principal) -> CreateDelegationTokenResponse:
+    response = CreateDelegationTokenResponse(principal_type=owner.type, principal_name=owner.name)
+    if context.version >= FIRST_VERSION_WITH_REQUESTER:
+        requester = context.session.principal
+        response.token_requester_principal_type = requester.type
+        response.token_requester_principal_name = requester.name
+    return response

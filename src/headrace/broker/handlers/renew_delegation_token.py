@@ -1,0 +1,56 @@
+"""RenewDelegationToken (key 39), versions 1-2: moves the expiry of a token into the future."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.broker.network.dispatch import Context
+from headrace.controller.token_changes import renew_token
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from headrace.security.delegation_token import allows_token_requests
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+NO_TIMESTAMP = -1
+
+
+async def handle(
+    broker: Broker, context: Context, request: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    session = context.session
+    if not allows_token_requests(session):
+        return RenewDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+            expiry_timestamp_ms=NO_TIMESTAMP,
+        )
+    tokens = broker.tokens
+    if tokens is None:
+        return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    token_id = await tokens.find(request.hmac)
+    now_ms = broker.clock.wall_ms()
+    (renewed,) = await broker.metadata.decide(
+        lambda controller: renew_token(
+            controller.image,
+            token_id,
+            session.principal,
+            request.renew_period_ms,
+            tokens.lifetimes,
+            now_ms,
+        )
+    )
+    if renewed.error.code == ErrorCode.NONE:
+        log.info(
+            "renewed a delegation token",
+            extra={"id": token_id, "user": str(session.principal), "expiry_ms": renewed.expiry_ms},
+        )
+    return RenewDelegationTokenResponse(
+        error_code=renewed.error.code, expiry_timestamp_ms=renewed.expiry_ms
+    )

@@ -1,0 +1,32 @@
+"""Envelope (key 58): version 0, flexible from 0. Between brokers.
+
+A broker forwards a client's request to the active controller, with the client's principal
+(KIP-590). The fields with tags from 10,000 on are Headrace's own; Kafka ignores them.
+"""
+
+from headrace.protocol.struct import Struct, field
+from headrace.protocol.types import boolean, bytes_, int16, nullable_bytes, string
+
+
+class DefaultPrincipalData(Struct, versions=(0, 0), flexible_since=0):
+    """The principal in `request_principal`, after its version, an int16."""
+
+    type: string = ""
+    name: string = ""
+    token_authenticated: boolean = False
+
+
+class EnvelopeRequest(Struct, versions=(0, 0), flexible_since=0):
+    request_data: bytes_ = b""
+    """The client's request, with its header."""
+    request_principal: nullable_bytes = b""
+    """None for a request of the broker itself."""
+    client_host_address: bytes_ = b""
+    client_listener: string = field(since=0, tag=10_000, ignorable=True, default="")
+    client_security_protocol: string = field(since=0, tag=10_001, ignorable=True, default="")
+    client_token_id: string = field(since=0, tag=10_002, ignorable=True, default="")
+
+
+class EnvelopeResponse(Struct, versions=(0, 0), flexible_since=0):
+    response_data: nullable_bytes = None
+    error_code: int16 = 0

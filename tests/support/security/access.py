@@ -1,0 +1,85 @@
+"""Rights on a running broker: ACLs, and connections that act as a given user."""
+
+from dataclasses import replace
+
+from headrace.broker.network.connection import Connection
+from headrace.cluster.metadata_records import AclCreated, AclDeleted
+from headrace.security.acl import (
+    CLUSTER_NAME,
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    ResourcePattern,
+)
+from headrace.security.principal import user
+from headrace.testing.broker import Broker
+from support.waiting import wait_for
+from support.wire.connection import Wire
+
+SUPER_USER = "admin"
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:{SUPER_USER}",
+}
+"""Settings of a broker that enforces ACLs."""
+
+
+def allow(name: str, operation: AclOperation, type_: AclResourceType, resource: str) -> Acl:
+    """An ACL that allows a user to do this."""
+    pattern = ResourcePattern(type_, resource)
+    return Acl(pattern, f"User:{name}", "*", operation, AclPermission.ALLOW)
+
+
+def allow_on_cluster(name: str, operation: AclOperation) -> Acl:
+    return allow(name, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def grant(broker: Broker, *acls: Acl) -> None:
+    """Adds ACLs to the current metadata image, as after the records of a committed change."""
+    _change(broker, [AclCreated(acl) for acl in acls])
+
+
+def revoke(broker: Broker, *acls: Acl) -> None:
+    _change(broker, [AclDeleted(acl) for acl in acls])
+
+
+def _change(broker: Broker, records: list[AclCreated] | list[AclDeleted]) -> None:
+    node = broker.node
+    assert node is not None
+
+    def apply() -> None:
+        metadata = node.metadata
+        image = metadata.image.apply(records)
+        if node.member is not None:
+            node.member.metadata.image = image
+            node.member.metadata._notify_listeners()
+        else:
+            metadata._controller.image = image  # type: ignore[attr-defined]
+            node._drop_fast_paths_after_acl_change()
+
+    broker.on_loop(apply)
+
+
+def act_as(broker: Broker, wire: Wire, name: str, *, listener: str | None = None) -> Wire:
+    """Makes the connection act as this user, as after a login; perhaps on another listener."""
+    host, port = wire.socket.getsockname()[:2]
+    connection = _connection(broker, f"{host}:{port}")
+
+    def log_in() -> None:
+        session = replace(connection.session, principal=user(name))
+        connection.session = replace(session, listener=listener or session.listener)
+
+    broker.on_loop(log_in)
+    return wire
+
+
+def _connection(broker: Broker, peer: str) -> Connection:
+    """The broker's side of a client's connection, once the broker has accepted it."""
+    node = broker.node
+    assert node is not None
+
+    def find() -> Connection | None:
+        return next((each for each in node.server._connections if each.peer == peer), None)
+
+    return wait_for(lambda: broker.on_loop(find), "the broker has accepted the connection")
