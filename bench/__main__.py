@@ -25,9 +25,10 @@ from bench.peers.peer import Peer, PeerError
 from bench.pipelines import command as pipelines
 from bench.profiling import find_py_spy, profiler
 from bench.publication import publish
+from bench.security import OtherCipherError, Security
 from bench.warmup import warm_up
 from bench.workload import Contestant, Sample, Workload
-from bench.workloads.catalogue import MAX_PAIRS, catalogue
+from bench.workloads.catalogue import MAX_PAIRS, catalogue, secured_catalogue
 from bench.workloads.long_log import DiskSpaceError
 
 ROOT = Path(__file__).parent.parent
@@ -97,7 +98,8 @@ def why_not_publish(
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    names = [workload.name for workload in catalogue(scale=1, big_log_gb=1)]
+    plain = catalogue(scale=1, big_log_gb=1)
+    names = [workload.name for workload in (*plain, *secured_catalogue(scale=1))]
     parser = argparse.ArgumentParser(
         prog="script/bench",
         description=__doc__,
@@ -107,6 +109,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, two pairs")
+    parser.add_argument(
+        "--secure", action="store_true", help="TLS and SASL on both sides, with its own workloads"
+    )
     parser.add_argument("--peers", nargs=2, choices=PEERS, default=PEERS, metavar=("A", "B"))
     parser.add_argument("--big-log-gb", type=float, help="size of the long log (default 10)")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where data goes")
@@ -123,6 +128,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--merge", nargs="+", type=Path, metavar="JSON", help="report these runs")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="flame graphs, with py-spy")
     options = parser.parse_args(arguments)
+    unfit = set(options.only or ()) & {
+        workload.name for workload in (plain if options.secure else secured_catalogue(scale=1))
+    }
+    if unfit:
+        parser.error(f"with{'' if options.secure else 'out'} --secure: {', '.join(sorted(unfit))}")
     options.pairs = options.pairs or (QUICK_PAIRS if options.quick else DEFAULT_PAIRS)
     options.big_log_gb = options.big_log_gb or (QUICK_LOG_GB if options.quick else 10.0)
     if options.profile and find_py_spy() is None:
@@ -133,10 +143,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
     """Runs the chosen workloads; a failure is printed at once and left out of the results."""
     scale = QUICK_SCALE if options.quick else 1.0
+    chosen = (
+        secured_catalogue(scale=scale)
+        if options.secure
+        else catalogue(scale=scale, big_log_gb=options.big_log_gb)
+    )
     workloads = [
-        workload
-        for workload in catalogue(scale=scale, big_log_gb=options.big_log_gb)
-        if not options.only or workload.name in options.only
+        workload for workload in chosen if not options.only or workload.name in options.only
     ]
     described = machine.describe(options.work)
     done: list[results.WorkloadResult] = []
@@ -154,7 +167,7 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
             workloads=tuple(done),
         )
 
-    with contest(options.peers, options.work) as contestants:
+    with contest(options.peers, options.work, secure=options.secure) as contestants:
         for workload in workloads:
             load_average = round(os.getloadavg()[0], 2)
             try:
@@ -165,7 +178,7 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
                     around=surrounding(options.profile),
                     on_sample=say_sample,
                 )
-            except (LoadError, PeerError, DiskSpaceError) as problem:
+            except (LoadError, PeerError, DiskSpaceError, OtherCipherError) as problem:
                 print(f"{workload.name}: {problem}", file=sys.stderr)
                 continue
             done.append(results.result_of(workload, pairs, load_average))
@@ -174,12 +187,15 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
 
 
 @contextmanager
-def contest(names: Sequence[str], work: Path) -> Iterator[tuple[Contestant, Contestant]]:
+def contest(
+    names: Sequence[str], work: Path, *, secure: bool = False
+) -> Iterator[tuple[Contestant, Contestant]]:
     """Both contestants under one scratch directory, which is removed afterwards."""
     load = LoadGenerator(artifacts.load_generator())
     home = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=work))
+    security = Security.create(home / "security") if secure else None
     first, second = (
-        Contestant(name, home / str(index), partial(build, name, load), warm_up)
+        Contestant(name, home / str(index), partial(build, name, load, security), warm_up)
         for index, name in enumerate(names)
     )
     try:
@@ -190,8 +206,10 @@ def contest(names: Sequence[str], work: Path) -> Iterator[tuple[Contestant, Cont
         shutil.rmtree(home, ignore_errors=True)
 
 
-def build(name: str, load: LoadGenerator, home: Path) -> Peer:
-    return Headrace(home, load) if name == "headrace" else Kafka(home, load, artifacts.kafka_jars())
+def build(name: str, load: LoadGenerator, security: Security | None, home: Path) -> Peer:
+    if name == "headrace":
+        return Headrace(home, load, security)
+    return Kafka(home, load, artifacts.kafka_jars(), security)
 
 
 def surrounding(directory: Path | None) -> Around:

@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # Added to the generator's own limit, which has the better error message.
@@ -29,6 +29,8 @@ class LoadError(Exception):
 @dataclass(frozen=True, slots=True)
 class LoadGenerator:
     program: Path
+    client_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of librdkafka for every run, such as those of TLS."""
 
     def run(self, mode: str, bootstrap: str, **options: Option) -> Mapping[str, float]:
         """The figures of a mode."""
@@ -89,7 +91,9 @@ class LoadGenerator:
             load.kill()
 
     def _command(self, mode: str, given: Mapping[str, Option]) -> list[str]:
-        return [str(self.program), mode, *(f"{name}={value}" for name, value in given.items())]
+        ours = {f"conf.{name}": value for name, value in self.client_settings.items()}
+        options = {**given, **ours}
+        return [str(self.program), mode, *(f"{name}={value}" for name, value in options.items())]
 
 
 class BackgroundLoad:

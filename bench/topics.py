@@ -121,4 +121,6 @@ def _await(answers: Mapping[str, Future[None]]) -> None:
 
 
 def _client(peer: Served) -> AdminClient:
-    return AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 2})
+    return AdminClient(
+        {"bootstrap.servers": peer.bootstrap, "log_level": 2, **peer.load.client_settings}
+    )

@@ -14,7 +14,13 @@
 #include <stdint.h>
 
 enum { MAX_THREADS = 16, MAX_PARTITIONS = 1024, MAX_MESSAGE_BYTES = 1 << 20,
-       MAX_CONNECTIONS = 15000 };
+       MAX_CONNECTIONS = 15000, MAX_CLIENT_SETTINGS = 32 };
+
+/* conf.NAME=VALUE: a setting of librdkafka, such as those of TLS. */
+typedef struct {
+        const char *name;
+        const char *value;
+} client_setting_t;
 
 typedef struct {
         const char *mode;
@@ -46,6 +52,8 @@ typedef struct {
         int64_t duration_ms;    /* timed part of commits and heartbeats */
         int64_t rounds;         /* rebalances */
         int64_t per_transaction; /* records */
+        client_setting_t client[MAX_CLIENT_SETTINGS];
+        int client_count;
 } options_t;
 
 /* options.c */

@@ -57,6 +57,11 @@ static void assign(options_t *options, const char *name, const char *value) {
                         *numbers[i].at = number(name, value);
                         return;
                 }
+        if (!strncmp(name, "conf.", 5) && options->client_count < MAX_CLIENT_SETTINGS) {
+                options->client[options->client_count++] =
+                    (client_setting_t){.name = name + 5, .value = value};
+                return;
+        }
         die("unknown option %s", name);
 }
 
@@ -121,6 +126,8 @@ rd_kafka_conf_t *client_conf(const options_t *options) {
         set(conf, "topic.metadata.refresh.fast.interval.ms", "10");
         set(conf, "reconnect.backoff.ms", "5");
         set(conf, "reconnect.backoff.max.ms", "20");
+        for (int i = 0; i < options->client_count; i++)
+                set(conf, options->client[i].name, options->client[i].value);
         rd_kafka_conf_set_error_cb(conf, on_error);
         return conf;
 }

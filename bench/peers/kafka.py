@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.load_generator import LoadGenerator
 from bench.peers.peer import LOOPBACK, Peer, PeerError, free_port
+from bench.security import Security
 
 HEAP = "1g"
 FORMAT_TIMEOUT_S = 120
@@ -33,8 +34,10 @@ JVM = [
 class Kafka(Peer):
     name = "kafka"
 
-    def __init__(self, home: Path, load: LoadGenerator, jars: Path) -> None:
-        super().__init__(home, load)
+    def __init__(
+        self, home: Path, load: LoadGenerator, jars: Path, security: Security | None = None
+    ) -> None:
+        super().__init__(home, load, security)
         self.controller_port = free_port()
         self.jars = jars
         self.properties = home / "server.properties"
@@ -68,8 +71,7 @@ class Kafka(Peer):
             "node.id": "1",
             "controller.quorum.voters": f"1@{LOOPBACK}:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{self.port},"
-            f"CONTROLLER://{LOOPBACK}:{self.controller_port}",
+            "listeners": f"{self.listeners},CONTROLLER://{LOOPBACK}:{self.controller_port}",
             "log.dirs": str(self.data),
             "num.network.threads": "3",
             "num.io.threads": "8",
@@ -80,5 +82,10 @@ class Kafka(Peer):
             "share.coordinator.state.topic.min.isr": "1",
             "log.segment.delete.delay.ms": str(DELETE_DELAY_MS),
         }
+        if self.security is not None:
+            lines |= self.security.broker_settings
+            lines["listener.security.protocol.map"] = (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+            )
         lines |= self.settings
         return "".join(f"{name}={value}\n" for name, value in lines.items())

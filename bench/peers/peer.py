@@ -15,6 +15,7 @@ from typing import Protocol
 
 from bench import process
 from bench.load_generator import LoadError, LoadGenerator
+from bench.security import PROTOCOL, Security
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_MS = 180_000
@@ -45,12 +46,17 @@ class Peer(ABC):
 
     name: str
 
-    def __init__(self, home: Path, load: LoadGenerator) -> None:
+    def __init__(self, home: Path, load: LoadGenerator, security: Security | None = None) -> None:
         self.home = home
         self.data = home / "data"
         self.log = home / "broker.log"
         self.load = load
+        self.security = security
         self.port = free_port()
+        self.secure_port = 0
+        if security is not None:
+            self.secure_port = free_port()
+            self.load = LoadGenerator(load.program, security.client_settings)
         self.started_ns = 0
         # In addition to the settings of every peer of its kind; a workload fills it before the
         # first start.
@@ -60,7 +66,15 @@ class Peer(ABC):
 
     @property
     def bootstrap(self) -> str:
-        return f"{LOOPBACK}:{self.port}"
+        """The listener that is measured."""
+        return f"{LOOPBACK}:{self.secure_port or self.port}"
+
+    @property
+    def listeners(self) -> str:
+        plain = f"PLAINTEXT://{LOOPBACK}:{self.port}"
+        if self.security is None:
+            return plain
+        return f"{plain},{PROTOCOL}://{LOOPBACK}:{self.secure_port}"
 
     @property
     def pid(self) -> int:
@@ -94,7 +108,7 @@ class Peer(ABC):
         try:
             answer = self.load.run(
                 "metadata",
-                self.bootstrap,
+                f"{LOOPBACK}:{self.port}",
                 timeout_ms=START_TIMEOUT_MS,
                 since_ns=self.started_ns,
                 led=led_partitions,
@@ -103,6 +117,8 @@ class Peer(ABC):
             raise PeerError(f"{self.name} did not answer: {failure}\n{self.log_tail()}") from None
         if not self.running:
             raise PeerError(f"{self.name} died at start\n{self.log_tail()}")
+        if self.security is not None:
+            self.security.check(LOOPBACK, self.secure_port)
         return answer["metadata_ms"]
 
     def start(self) -> float:

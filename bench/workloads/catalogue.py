@@ -76,6 +76,36 @@ def catalogue(*, scale: float, big_log_gb: float) -> list[Workload]:
     ]
 
 
+def secured_catalogue(*, scale: float) -> list[Workload]:
+    """Workloads for peers with TLS and SASL; the goal is Kafka's own speed."""
+
+    def many(count: int) -> int:
+        return max(1000, int(count * scale))
+
+    small, large = many(3_000_000), many(600_000)
+    metrics = throughput_metrics(rate_goal=1.0, cpu_goal=1.0)
+    return [
+        Produce(
+            "produce-100b-sasl-ssl",
+            "Produce 100 B, acks=1, SASL_SSL",
+            small,
+            SMALL,
+            metrics,
+            ACKS_ONE,
+        ),
+        Produce(
+            "produce-1kb-sasl-ssl",
+            "Produce 1 kB, acks=1, SASL_SSL",
+            large,
+            LARGE,
+            metrics,
+            ACKS_ONE,
+        ),
+        Consume("consume-100b-sasl-ssl", "Consume 100 B, SASL_SSL", small, SMALL, metrics),
+        Consume("consume-1kb-sasl-ssl", "Consume 1 kB, SASL_SSL", large, LARGE, metrics),
+    ]
+
+
 def _coordinators(scale: float) -> list[Workload]:
     """Groups and transactions."""
 

@@ -9,6 +9,7 @@ import typer
 
 from headrace.cli import (
     INTERRUPTED,
+    cert_commands,
     config_commands,
     profile_commands,
     token_commands,
@@ -58,10 +59,11 @@ app.add_typer(transaction_commands.app, name="txn")
 app.add_typer(config_commands.app, name="config")
 app.add_typer(user_commands.app, name="user")
 app.add_typer(acl_commands.app, name="acl")
+app.add_typer(token_commands.app, name="token")
+app.add_typer(cert_commands.app, name="cert")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
-app.add_typer(token_commands.app, name="token")
 app.add_typer(profile_commands.app, name="profile")
 produce.register(app)
 consume.register(app)
@@ -134,5 +136,5 @@ def version() -> None:
 
 
 broker_commands.register(app)
-demo.register(app, broker_commands.UP_PARAMETERS)
+demo.register(app, broker_commands.PLAINTEXT_UP_PARAMETERS)
 add_help(app)

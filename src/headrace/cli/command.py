@@ -6,9 +6,10 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import typer
@@ -19,7 +20,8 @@ from headrace.cli.error_messages import explain
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import Form, Overrides, Profile, Servers, Timeout
 from headrace.cli.output import Format, Output, remark
-from headrace.cli.profiles import client_settings
+from headrace.cli.profiles import client_settings, profile_file, variable_of
+from headrace.cli.secrets import is_readable_by_others, secrets_in
 from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
 from headrace.cli.sigterm import Terminated
 
@@ -100,13 +102,28 @@ def _open_session(
     timeout: float,
     format: Format = Format.TEXT,  # noqa: A002
 ) -> Session:
+    named_profile = profile or outer.profile
+    given = parse_assignments(overrides, "-X")
     settings = client_settings(
         servers=bootstrap_server or outer.bootstrap_server,
-        profile=profile or outer.profile,
-        overrides=parse_assignments(overrides, "-X"),
+        profile=named_profile,
+        overrides=given,
     )
+    _warn_of_exposed_secrets(settings, given, profile_file(os.environ, named_profile))
     named = bool(bootstrap_server or outer.bootstrap_server)
     return Session(settings, Output(format), timeout, servers_named=named)
+
+
+def _warn_of_exposed_secrets(
+    settings: Mapping[str, str], given: Mapping[str, str], file: Path
+) -> None:
+    for name in secrets_in(given):
+        remark(
+            f"-X {name} is visible to other users of this machine; put it into a profile, or set "
+            f"{name}.file or {variable_of(name)}"
+        )
+    if secrets_in(settings.keys() - given.keys()) and is_readable_by_others(file):
+        remark(f"other users can read the secrets in {file}; run: chmod 600 {file}")
 
 
 def guard(work: Callable[[], ExitCode | None]) -> int:

@@ -163,6 +163,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "token list": ("headrace token list", "headrace token list --owner User:alice"),
     "token renew": ("headrace token renew 4yp2Qx7kSn-ZQp5iJkR3mA --for 12h",),
     "token expire": ("headrace token expire 4yp2Qx7kSn-ZQp5iJkR3mA --execute",),
+    "cert dev": (
+        "headrace cert dev ./certs --host kafka.example.com --client alice",
+        "headrace cert dev ./certs --renew",
+    ),
+    "profile create": (
+        "headrace profile create local --from client.properties --default",
+        "headrace profile create production -b kafka-1:9093 security.protocol=SSL",
+    ),
     "profile list": ("headrace profile list",),
     "profile show": ("headrace --profile production profile show",),
 }

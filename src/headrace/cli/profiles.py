@@ -12,8 +12,10 @@ A profile is a table in a TOML file with client settings under Kafka's names:
     security.protocol = "SASL_SSL"
     sasl.mechanism = "SCRAM-SHA-512"
     sasl.username = "me"
+    sasl.password.file = "/run/secrets/kafka"
 
-The command line overrides the environment, and the environment overrides the profile.
+A properties file is a profile, too: `--profile ./client.properties`. The command line overrides the
+environment, and the environment overrides the profile.
 """
 
 import os
@@ -24,26 +26,47 @@ from pathlib import Path
 from typing import Final
 
 from headrace.cli.error_messages import not_found, usage
+from headrace.cli.secrets import COMMAND, FILE, is_secret
+from headrace.cluster.java_properties import BadProperties, read_properties
 
 SERVERS: Final = "bootstrap.servers"
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
 PROFILE_VARIABLE: Final = "HEADRACE_PROFILE"
 SERVERS_VARIABLE: Final = "HEADRACE_BOOTSTRAP"
-# The variable of sasl.username is HEADRACE_SASL_USERNAME, and so on.
-FROM_ENVIRONMENT: Final = (
+_SECURITY: Final = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.username",
     "sasl.password",
+    "sasl.tokenauth",
+    "sasl.jaas.config",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.extensions",
+    "https.ca.location",
     "ssl.ca.location",
+    "ssl.ca.pem",
     "ssl.certificate.location",
+    "ssl.certificate.pem",
     "ssl.key.location",
+    "ssl.key.pem",
     "ssl.key.password",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
     "ssl.endpoint.identification.algorithm",
     "enable.ssl.certificate.verification",
 )
-SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
+
+FROM_ENVIRONMENT: Final = (
+    *_SECURITY,
+    *(name + place for name in _SECURITY if is_secret(name) for place in (FILE, COMMAND)),
+)
+PROPERTIES: Final = ".properties"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +124,28 @@ def _flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     return settings
 
 
+def read_properties_file(path: Path) -> dict[str, str]:
+    """Client settings as Java clients, kcat and librdkafka read them."""
+    try:
+        return read_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise usage(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, BadProperties) as error:
+        raise usage(f"{path} is not a properties file: {error}") from error
+
+
+def profile_file(environment: Mapping[str, str], profile: str | None) -> Path:
+    """The file that the settings of the chosen profile are in."""
+    named = profile or environment.get(PROFILE_VARIABLE)
+    if named and _is_path(named):
+        return Path(named)
+    return config_path(environment)
+
+
+def _is_path(profile: str) -> bool:
+    return profile.endswith(PROPERTIES) or os.sep in profile
+
+
 def client_settings(
     *,
     servers: str | None,
@@ -110,20 +155,39 @@ def client_settings(
 ) -> dict[str, str]:
     """The effective settings; they always include the servers."""
     env = os.environ if environment is None else environment
-    profiles = read_profiles(env)
-    named = profile or env.get(PROFILE_VARIABLE) or profiles.chosen
-    settings = {SERVERS: DEFAULT_SERVERS}
-    if named:
-        if named not in profiles.by_name:
-            raise not_found(f"profile in {profiles.path} named", named, profiles.by_name)
-        settings.update(profiles.by_name[named])
-    for name in FROM_ENVIRONMENT:
-        value = env.get("HEADRACE_" + name.upper().replace(".", "_"))
-        if value:
-            settings[name] = value
-    if env.get(SERVERS_VARIABLE):
-        settings[SERVERS] = env[SERVERS_VARIABLE]
-    settings.update(overrides)
+    settings = {SERVERS: DEFAULT_SERVERS, **_profile_settings(profile, env)}
+    variables = {name: env.get(variable_of(name), "") for name in FROM_ENVIRONMENT}
+    variables[SERVERS] = env.get(SERVERS_VARIABLE, "")
+    _override(settings, {name: value for name, value in variables.items() if value})
+    _override(settings, overrides)
     if servers:
         settings[SERVERS] = servers
     return settings
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return "HEADRACE_" + name.upper().replace(".", "_")
+
+
+def _override(settings: dict[str, str], values: Mapping[str, str]) -> None:
+    """A secret replaces the same secret of a lower layer, also if that is in a file."""
+    for name in values:
+        secret = name.removesuffix(FILE).removesuffix(COMMAND)
+        if is_secret(secret):
+            for other in (secret, secret + FILE, secret + COMMAND):
+                settings.pop(other, None)
+    settings.update(values)
+
+
+def _profile_settings(profile: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+    named = profile or env.get(PROFILE_VARIABLE)
+    if named and _is_path(named):
+        return read_properties_file(Path(named))
+    profiles = read_profiles(env)
+    named = named or profiles.chosen
+    if not named:
+        return {}
+    if named not in profiles.by_name:
+        raise not_found(f"profile in {profiles.path} named", named, profiles.by_name)
+    return profiles.by_name[named]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from random import SystemRandom
 from typing import Final, TypeVar
@@ -12,12 +12,14 @@ from headrace.cli.error_messages import no_partition, not_found, refused, usage
 from headrace.cli.id_ranges import parse_ids
 from headrace.cli.output import Output
 from headrace.cli.profiles import SERVERS
+from headrace.cli.secrets import resolve_secrets
 from headrace.client.client import DEFAULT_CONNECT_TIMEOUT_S, ClusterClient
 from headrace.client.errors import ConnectionFailed, ConnectionLost
 from headrace.client.metadata import TopicInfo, metadata_request
+from headrace.client.rdkafka_settings import rdkafka_settings
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.retry import Deadline
-from headrace.client.security import security_of
+from headrace.client.security import Credentials, security_of
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 from headrace.protocol.messages.metadata import MetadataResponse
@@ -36,15 +38,23 @@ REACH_PATIENCE_S: Final = 2.0  # an address that drops packets is not retried
 class Session:
     """What every command receives: client settings, output and timeout."""
 
-    settings: Mapping[str, str]
+    settings: Mapping[str, str] = field(repr=False)
     output: Output
     timeout_s: float = DEFAULT_TIMEOUT_S
     servers_named: bool = False
     """Whether the command line names the servers."""
+    _resolved: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def servers(self) -> str:
         return self.settings[SERVERS]
+
+    @property
+    def resolved(self) -> Mapping[str, str]:
+        """The settings, with the secrets that are in files or that commands print."""
+        if not self._resolved:
+            self._resolved.update(resolve_secrets(self.settings))
+        return self._resolved
 
     def run(self, work: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """Runs `work` with a client that has reached the cluster; raises `ClientError`."""
@@ -58,7 +68,7 @@ class Session:
             return runner.run(main())
 
     def _client(self) -> ClusterClient:
-        security = security_of(self.settings)
+        security = security_of(self.resolved)
         try:
             return ClusterClient(
                 self.servers,
@@ -95,8 +105,29 @@ class Session:
         if not quiet.handlers:
             quiet.addHandler(logging.NullHandler())
         ours = {name.replace("_", "."): value for name, value in options.items()}
+        theirs: dict[str, object] = dict(rdkafka_settings(self.resolved))
+        sasl = security_of(self.resolved).sasl
+        if sasl is not None and sasl.token_source is not None:
+            theirs["oauth_cb"] = _token_callback(sasl, self.timeout_s)
         # Without a logger, librdkafka writes to stderr. The command reports the errors.
-        return {"client.id": CLIENT_ID, **ours, **self.settings, "logger": quiet}
+        return {"client.id": CLIENT_ID, **ours, **theirs, "logger": quiet}
+
+
+def _token_callback(
+    credentials: Credentials, timeout_s: float
+) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
+    """librdkafka asks it for an OAUTHBEARER token, and again before the token expires."""
+    from headrace.client.bearer_token import lifetime_s, read_token
+
+    source = credentials.token_source
+    assert source is not None
+
+    def fetch(_: str) -> tuple[str, float, str, dict[str, str]]:
+        token = read_token(source, timeout_s=timeout_s)
+        now_s = SystemClock().wall_ms() / 1000
+        return token, now_s + lifetime_s(token, now_s), "", dict(credentials.extensions)
+
+    return fetch
 
 
 async def find_topics(

@@ -1,17 +1,11 @@
-"""Secures a new connection: the TLS context before it opens, the SASL exchange right after."""
+"""The SASL exchange of a new connection."""
 
-import ssl
 from random import Random
 
 from headrace.client.connection import ClientConnection
-from headrace.client.errors import (
-    AuthenticationFailed,
-    BadSecurityFiles,
-    ClientError,
-    code_of_number,
-)
+from headrace.client.errors import AuthenticationFailed, ClientError, code_of_number
 from headrace.client.sasl import SaslRefused, start
-from headrace.client.security import Credentials, Tls
+from headrace.client.security import Credentials
 from headrace.client.versions import VersionRanges
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -28,23 +22,6 @@ _NONCE_BITS = 192
 _FRAMED_HANDSHAKE = 1  # after a version 0 handshake the tokens would be sent without frames
 
 
-def tls_context(tls: Tls) -> ssl.SSLContext:
-    """The context for `loop.create_connection`; raises `BadSecurityFiles` for unusable files."""
-    try:
-        context = ssl.create_default_context(cafile=tls.ca)
-        if tls.certificate is not None:
-            context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
-    except (OSError, ssl.SSLError) as error:
-        names = [name for name in (tls.ca, tls.certificate, tls.key) if name]
-        raise BadSecurityFiles(
-            f"cannot load the TLS files ({', '.join(names) or 'system defaults'}): {error}"
-        ) from error
-    context.check_hostname = tls.check_hostname
-    if not tls.verify:
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 async def authenticate(
     connection: ClientConnection,
     versions: VersionRanges,
@@ -52,8 +29,12 @@ async def authenticate(
     *,
     random: Random,
     timeout_s: float,
-) -> None:
-    """Returns when the broker has accepted the credentials; raises `AuthenticationFailed`."""
+) -> float | None:
+    """Returns when the broker has accepted the credentials; raises `AuthenticationFailed`.
+
+    The result is the lifetime of the session in seconds, after which the broker closes the
+    connection; None if it is unlimited.
+    """
     handshake = await connection.request(
         SaslHandshakeRequest(mechanism=credentials.mechanism.value),
         SaslHandshakeResponse,
@@ -67,8 +48,14 @@ async def authenticate(
             f"(it accepts {offered})"
         )
     version = versions.pick(APIS[ApiKey.SASL_AUTHENTICATE])
-    exchange = start(credentials, f"{random.getrandbits(_NONCE_BITS):x}")
+    bearer = ""
+    if credentials.token_source is not None:
+        from headrace.client.bearer_token import fetch_token
+
+        bearer = await fetch_token(credentials.token_source, timeout_s=timeout_s)
+    exchange = start(credentials, f"{random.getrandbits(_NONCE_BITS):x}", bearer)
     token = next(exchange)
+    lifetime_ms = 0
     try:
         while True:
             answer = await connection.request(
@@ -79,9 +66,10 @@ async def authenticate(
             )
             if answer.error_code:
                 raise _authentication_failed(connection, credentials, answer)
+            lifetime_ms = answer.session_lifetime_ms
             token = exchange.send(bytes(answer.auth_bytes))
     except StopIteration:
-        return
+        return lifetime_ms / 1000 if lifetime_ms else None
     except SaslRefused as error:
         raise AuthenticationFailed(f"{connection.address}: {error}") from error
 
@@ -93,6 +81,5 @@ def _authentication_failed(
     detail = answer.error_message or code.message
     if code is not ErrorCode.SASL_AUTHENTICATION_FAILED:
         detail = f"{code.name} ({detail})"
-    return AuthenticationFailed(
-        f"{connection.address} refused the user {credentials.username!r}: {detail}"
-    )
+    user = f"user {credentials.username!r}" if credentials.username else "token"
+    return AuthenticationFailed(f"{connection.address} refused the {user}: {detail}")

@@ -1,12 +1,17 @@
-"""Open connections, one per address, each with the versions that its broker serves."""
+"""Open connections, one per address, each with the versions that its broker serves.
+
+A broker may limit how long an authenticated session lasts (`connections.max.reauth.ms`, the expiry
+of a token). Before that time, new requests use a new connection.
+"""
 
 import asyncio
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
-from headrace.client.authentication import authenticate, tls_context
+from headrace.client.authentication import authenticate
 from headrace.client.connection import Address, ClientConnection, connect
 from headrace.client.errors import (
     ClientClosed,
@@ -16,7 +21,11 @@ from headrace.client.errors import (
 )
 from headrace.client.frames import Room
 from headrace.client.security import PLAINTEXT, Security
+from headrace.client.tls_context import tls_context
 from headrace.client.versions import VersionRanges, negotiate
+
+RENEW_AT: Final = 0.8
+"""The share of a session's lifetime after which new requests use a new connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,14 @@ class PooledConnection:
 
     connection: ClientConnection
     versions: VersionRanges
+    renew_at: float | None = None
+    """The loop's time; None if the session lasts as long as the connection."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the connection is open and its session not about to expire."""
+        is_due = self.renew_at is not None and asyncio.get_running_loop().time() >= self.renew_at
+        return self.connection.is_open and not is_due
 
 
 class ConnectionPool:
@@ -48,6 +65,7 @@ class ConnectionPool:
         self._room = room
         self._tls: ssl.SSLContext | None = None
         self._attempts: dict[Address, asyncio.Task[PooledConnection]] = {}
+        self._expiring: dict[ClientConnection, asyncio.TimerHandle] = {}
         self._closed = False
 
     def open_addresses(self) -> list[Address]:
@@ -81,6 +99,10 @@ class ConnectionPool:
             session = _session_of(task)
             if session is not None:
                 await session.connection.close()
+        expiring, self._expiring = self._expiring, {}
+        for connection, timer in expiring.items():
+            timer.cancel()
+            await connection.close()
 
     async def _open(self, address: Address) -> PooledConnection:
         if self._security.tls is not None and self._tls is None:
@@ -98,8 +120,9 @@ class ConnectionPool:
                 software_version=self._software_version,
                 timeout_s=self._connect_timeout_s,
             )
+            lifetime_s = None
             if self._security.sasl is not None:
-                await authenticate(
+                lifetime_s = await authenticate(
                     connection,
                     versions,
                     self._security.sasl,
@@ -109,7 +132,16 @@ class ConnectionPool:
         except BaseException:
             await connection.close()
             raise
-        return PooledConnection(connection, versions)
+        if lifetime_s is None:
+            return PooledConnection(connection, versions)
+        loop = asyncio.get_running_loop()
+        # Requests in flight have the rest of the lifetime to end.
+        self._expiring[connection] = loop.call_later(lifetime_s, self._expire, connection)
+        return PooledConnection(connection, versions, loop.time() + lifetime_s * RENEW_AT)
+
+    def _expire(self, connection: ClientConnection) -> None:
+        del self._expiring[connection]
+        connection.abort()
 
 
 async def first_session(
@@ -146,8 +178,8 @@ async def first_session(
 
 
 def _session_of(task: asyncio.Task[PooledConnection]) -> PooledConnection | None:
-    """The session of a finished attempt while its connection is open."""
+    """The session of a finished attempt while it can be used for new requests."""
     if not task.done() or task.cancelled() or task.exception() is not None:
         return None
     session = task.result()
-    return session if session.connection.is_open else None
+    return session if session.is_usable else None

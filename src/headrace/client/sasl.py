@@ -26,10 +26,15 @@ class SaslRefused(Exception):
     """The server broke the protocol, or did not prove that it knows the password."""
 
 
-def start(credentials: Credentials, nonce: str) -> Exchange:
-    """Starts the exchange for these credentials; `nonce` must be fresh and unpredictable."""
+def start(credentials: Credentials, nonce: str, token: str = "") -> Exchange:
+    """Starts the exchange for these credentials; `nonce` must be fresh and unpredictable.
+
+    `token` is the bearer token of OAUTHBEARER.
+    """
     if credentials.mechanism is Mechanism.PLAIN:
         return _plain(credentials)
+    if credentials.mechanism is Mechanism.OAUTHBEARER:
+        return _oauthbearer(credentials, token)
     algorithm = "sha256" if credentials.mechanism is Mechanism.SCRAM_SHA_256 else "sha512"
     return _scram(credentials, nonce, algorithm)
 
@@ -38,9 +43,20 @@ def _plain(credentials: Credentials) -> Exchange:
     yield f"\0{credentials.username}\0{credentials.password}".encode()
 
 
+def _oauthbearer(credentials: Credentials, token: str) -> Exchange:
+    """RFC 7628. A broker that refuses the token sends the reason, which a ^A must acknowledge."""
+    pairs = "".join(f"{name}={value}\1" for name, value in credentials.extensions)
+    reason = yield f"{_HEADER}\1auth=Bearer {token}\1{pairs}\1".encode()
+    if reason:
+        yield b"\1"
+        raise SaslRefused(f"the token was refused: {reason.decode('utf-8', 'replace')}")
+
+
 def _scram(credentials: Credentials, nonce: str, algorithm: str) -> Exchange:
     name = _normalized(credentials.username).replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}"
+    if credentials.is_token:
+        first += ",tokenauth=true"
     challenge = (yield (_HEADER + first).encode()).decode("utf-8", "replace")
     server_nonce, salt, iterations = _read_challenge(challenge, nonce)
     final = f"c={base64.b64encode(_HEADER.encode()).decode()},r={server_nonce}"

@@ -2,7 +2,8 @@
 
 `Broker` is a real broker in a thread, and `Cluster` is several of them that replicate. `Headrace`
 is the helper of a test: it creates topics, produces, consumes and injects faults. `VirtualClock` is
-a clock that the test moves. `HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest,
+a clock that the test moves. `allow` and `deny` create the ACLs of a secured broker.
+`HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest,
 `factories` is for pytest.
 
 Each name is imported at first use, so that importing one part does not load the others.
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.testing import factories
+    from headrace.testing.acls import allow, deny
     from headrace.testing.broker import Broker
     from headrace.testing.cluster import Cluster
     from headrace.testing.helper import Headrace
@@ -26,6 +28,8 @@ __all__ = [
     "Headrace",
     "HeadraceTestCase",
     "VirtualClock",
+    "allow",
+    "deny",
     "factories",
 ]
 
@@ -36,6 +40,8 @@ _HOMES = {
     "Headrace": "headrace.testing.helper",
     "HeadraceTestCase": "headrace.testing.unittest_cases",
     "VirtualClock": "headrace.testing.virtual_clock",
+    "allow": "headrace.testing.acls",
+    "deny": "headrace.testing.acls",
 }
 
 

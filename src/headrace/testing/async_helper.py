@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headrace.client.groups import GroupDescription
     from headrace.client.results import TopicPartition
     from headrace.client.transactions import TransactionDescription
+    from headrace.security.acl import Acl
     from headrace.testing.consumer import ReceivedRecord
     from headrace.testing.producer import Written
 
@@ -91,6 +92,12 @@ class AsyncHeadrace:
             read_committed=read_committed,
             timeout_s=timeout_s,
         )
+
+    async def grant(self, *acls: "Acl", timeout_s: float = TIMEOUT_S) -> None:
+        await asyncio.to_thread(self._blocking.grant, *acls, timeout_s=timeout_s)
+
+    async def revoke(self, *acls: "Acl", timeout_s: float = TIMEOUT_S) -> None:
+        await asyncio.to_thread(self._blocking.revoke, *acls, timeout_s=timeout_s)
 
     async def groups(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
         return await asyncio.to_thread(self._blocking.groups, timeout_s=timeout_s)

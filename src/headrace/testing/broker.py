@@ -10,7 +10,7 @@ process would: `is_running` is then False, and `failure` gives the reason.
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import cached_property
@@ -21,16 +21,20 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from headrace.broker.node import Broker as Node
 from headrace.broker.runtime.environment import Environment
+from headrace.client.security import PLAINTEXT, Security
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.process_tuning import loop_factory
+from headrace.security.acl import Acl
 from headrace.storage.errors import LogDirFailed
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
+    from headrace.local_security import ClientConfig
     from headrace.testing.helper import Headrace
+    from headrace.testing.security import BrokerSecurity, SecurityName, Users
     from headrace.testing.trouble import Trouble
 
 T = TypeVar("T")
@@ -72,6 +76,11 @@ class Broker(Lifetime):
         port: The port to listen on; 0 means any free port.
         clock: With a `VirtualClock`, time passes only when the test advances it.
         random: The source of randomness.
+        security: "ssl", "sasl_plaintext" or "sasl_ssl": the broker accepts only its users, with a
+            certificate or with a password (SCRAM-SHA-512), and checks their ACLs.
+        users: The users with their passwords, or only their names.
+        acls: What they may do, such as `allow("alice", "read", topic="orders")`. Without ACLs,
+            only the administrator may do anything.
         world: For `Cluster`, which controls the broker's environment.
         loops: For `Cluster`; creates the broker's event loop.
     """
@@ -84,6 +93,9 @@ class Broker(Lifetime):
         port: int = 0,
         clock: Clock | None = None,
         random: Random | None = None,
+        security: "SecurityName | BrokerSecurity | None" = None,
+        users: "Users" = (),
+        acls: Iterable[Acl] = (),
         world: Environment | None = None,
         loops: LoopFactory | None = None,
     ) -> None:
@@ -95,6 +107,8 @@ class Broker(Lifetime):
             clock=clock or SystemClock(), random=random or SystemRandom()
         )
         self._loops = loops or loop_factory()
+        self.security = security_from(security, users, acls)
+        """Its certificates and users; None for a broker without security."""
         self._detach: Callable[[], None] | None = None
         self._temporary: TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
@@ -148,6 +162,8 @@ class Broker(Lifetime):
             if self._temporary is not None:
                 self._temporary.cleanup()
                 self._temporary = None
+            if self.security is not None:
+                self.security.close()
 
     # --- tools for tests ------------------------------------------------------------------------
 
@@ -213,6 +229,36 @@ class Broker(Lifetime):
             raise NotRunning(msg)
         return f"{HOST}:{self._port}"
 
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """The settings of a client for confluent-kafka and other clients with librdkafka.
+
+        Without a name, they are those of the administrator, who may do everything.
+        """
+        return self._config(user).librdkafka()
+
+    def java_config(self, user: str | None = None) -> dict[str, str]:
+        """The same for Kafka's clients in Java."""
+        return self._config(user).java()
+
+    def _config(self, user: str | None) -> "ClientConfig":
+        if self.security is None:
+            msg = "the broker has no security; create it with security=..., such as 'sasl_ssl'"
+            raise TypeError(msg)
+        return self.security.config(self.bootstrap_servers, user)
+
+    @property
+    def ca_path(self) -> Path:
+        """The certificate that clients trust, in PEM."""
+        ca = self._config(None).ca
+        if ca is None:
+            raise TypeError("the broker has no TLS")
+        return ca
+
+    @property
+    def client_security(self) -> Security:
+        """How the helper connects."""
+        return PLAINTEXT if self.security is None else self.security.helper
+
     @property
     def port(self) -> int:
         """The port that the broker listens on."""
@@ -241,14 +287,22 @@ class Broker(Lifetime):
         return serving
 
     def _create_node(self) -> Node:
+        security, world = self.security, self._world
+        protocol = "PLAINTEXT" if security is None else security.protocol
         named = {
-            "listeners": f"PLAINTEXT://{HOST}:{self._port}",
+            "listeners": f"{protocol}://{HOST}:{self._port}",
             "log.dirs": str(self.data),
         }
+        if security is not None:
+            from headrace.local_security import seeded
+
+            named |= security.settings
+            store = seeded(world.metadata_store, security.first)
+            world = world._replace(metadata_store=store)
         if isinstance(self._clock, VirtualClock):
             named |= BY_HAND_SETTINGS
         settings = BrokerSettings.parse(named | self._settings)
-        return Node(settings, environment=self._world)
+        return Node(settings, environment=world)
 
     def _end_broker(self, ending: Ending) -> None:
         running, self._running = self._running, None
@@ -257,6 +311,22 @@ class Broker(Lifetime):
             detach()
         if running is not None:
             running.end(ending)
+
+
+def security_from(
+    security: "SecurityName | BrokerSecurity | None", users: "Users", acls: Iterable[Acl]
+) -> "BrokerSecurity | None":
+    """The security that these arguments of `Broker` and `Cluster` describe."""
+    if security is None:
+        if users or acls:
+            raise ValueError("users and acls need security=..., such as 'sasl_ssl'")
+        return None
+    # A broker without security does not need the libraries.
+    from headrace.testing.security import BrokerSecurity
+
+    if isinstance(security, BrokerSecurity):
+        return security
+    return BrokerSecurity(security, users, acls)
 
 
 class _Running:

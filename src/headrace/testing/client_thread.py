@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from headrace.client.client import ClusterClient
 from headrace.client.retry import Backoff
+from headrace.client.security import PLAINTEXT, Security
 from headrace.clock import SystemClock
 from headrace.testing.client_id import CLIENT_ID
 
@@ -21,8 +22,13 @@ CLOSE_TIMEOUT_S: Final = 10.0
 class ClientThread:
     """The thread starts with the first call; `close` ends it."""
 
-    def __init__(self, bootstrap_servers: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: Callable[[], str],
+        security: Callable[[], Security] = lambda: PLAINTEXT,
+    ) -> None:
         self._servers = bootstrap_servers
+        self._security = security
         self._client: ClusterClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -48,6 +54,7 @@ class ClientThread:
             clock=SystemClock(),
             random=Random(),  # noqa: S311  # backoff and the choice of a broker
             backoff=BACKOFF,
+            security=self._security(),
         )
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ metadata store is in memory, so no Java is needed.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from headrace.broker.runtime.environment import Environment
+from headrace.client.security import PLAINTEXT, Security
 from headrace.cluster.replication_settings import replication_settings
-from headrace.testing.broker import Broker
+from headrace.security.acl import Acl
+from headrace.testing.broker import Broker, security_from
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.network_links import NetworkLinks
@@ -28,6 +30,7 @@ from headrace.testing.slow_files import SlowFiles
 
 if TYPE_CHECKING:
     from headrace.testing.helper import Headrace
+    from headrace.testing.security import SecurityName, Users
     from headrace.testing.trouble import Trouble
     from headrace.testing.virtual_clock import VirtualClock
 
@@ -49,6 +52,9 @@ class Cluster(Lifetime):
         racks: One rack for each broker. Replicas are spread over racks, and consumers may read
             from their own.
         session_timeout_s: How long a silent broker stays a member of the cluster.
+        security: As for `Broker`; the brokers use it among themselves, too.
+        users: As for `Broker`.
+        acls: As for `Broker`.
     """
 
     def __init__(
@@ -58,6 +64,9 @@ class Cluster(Lifetime):
         settings: Mapping[str, SettingValue] | None = None,
         racks: tuple[str, ...] = (),
         session_timeout_s: float = SESSION_TIMEOUT_S,
+        security: "SecurityName | None" = None,
+        users: "Users" = (),
+        acls: Iterable[Acl] = (),
     ) -> None:
         if brokers < 1:
             raise ValueError("brokers must be at least 1")
@@ -67,6 +76,8 @@ class Cluster(Lifetime):
         self._settings = setting_texts(settings)
         self._racks = racks
         self._session_timeout_s = session_timeout_s
+        self.security = security_from(security, users, acls)
+        """The certificates and users; None for a cluster without security."""
         self._store: SharedStore | None = None
         self._links = NetworkLinks()
         self._disks: dict[int, SlowFiles] = {}
@@ -80,7 +91,8 @@ class Cluster(Lifetime):
     def start(self) -> Self:
         """Starts all brokers and returns when they serve and one of them is controller."""
         if self._store is None:
-            self._store = SharedStore(self._session_timeout_s)
+            first = None if self.security is None else self.security.first
+            self._store = SharedStore(self._session_timeout_s, first)
             self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
             for broker_id in range(1, self._size + 1):
                 self._begin(broker_id)
@@ -90,6 +102,8 @@ class Cluster(Lifetime):
     def close(self) -> None:
         """Ends all brokers as in a crash and removes their data."""
         with ExitStack() as closing:
+            if self.security is not None:
+                closing.callback(self.security.close)
             if self._temporary is not None:
                 closing.callback(self._temporary.cleanup)
             if self._store is not None:
@@ -120,6 +134,7 @@ class Cluster(Lifetime):
         broker = Broker(
             settings=self._settings_of(broker_id),
             data=Path(self._temporary.name) / str(broker_id),
+            security=self.security,
             world=world,
             loops=self._links.loops(broker_id),
         )
@@ -205,6 +220,28 @@ class Cluster(Lifetime):
     def bootstrap_servers(self) -> str:
         """The addresses for clients."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """The settings of a client for confluent-kafka; see `Broker.client_config`."""
+        return self._any_broker.client_config(user) | {"bootstrap.servers": self.bootstrap_servers}
+
+    def java_config(self, user: str | None = None) -> dict[str, str]:
+        """The same for Kafka's clients in Java."""
+        return self._any_broker.java_config(user) | {"bootstrap.servers": self.bootstrap_servers}
+
+    @property
+    def ca_path(self) -> Path:
+        """The certificate that clients trust, in PEM."""
+        return self._any_broker.ca_path
+
+    @property
+    def client_security(self) -> Security:
+        """How the helper connects."""
+        return PLAINTEXT if self.security is None else self.security.helper
+
+    @property
+    def _any_broker(self) -> Broker:
+        return self._known(min(self.brokers, default=1))
 
     @property
     def controller(self) -> int | None:

@@ -1,8 +1,11 @@
 """A broker that runs outside of the test process."""
 
 import time
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
+
+from headrace.client.security import security_of
 
 if TYPE_CHECKING:
     from headrace.testing.helper import Headrace
@@ -15,10 +18,11 @@ class NotOurs(RuntimeError):
 
 
 class ExternalBroker:
-    """Any Kafka cluster, by its bootstrap servers."""
+    """Any Kafka cluster, by its bootstrap servers and client settings such as sasl.username."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, str] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
+        self.client_security = security_of(settings or {})
 
     @cached_property
     def headrace(self) -> "Headrace":

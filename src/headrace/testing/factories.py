@@ -7,16 +7,18 @@ kafka = factories.headrace("kafka_proc")
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
+    from headrace.security.acl import Acl
     from headrace.testing.broker import Broker
     from headrace.testing.cluster import Cluster
     from headrace.testing.external import ExternalBroker
     from headrace.testing.helper import Headrace
+    from headrace.testing.security import SecurityName, Users
     from headrace.testing.setting_values import SettingValue
 
 BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
@@ -27,6 +29,9 @@ def headrace_proc(
     port: int | Callable[[pytest.Config], int] = 0,
     settings: Mapping[str, "SettingValue"] | None = None,
     virtual_clock: bool = False,
+    security: "SecurityName | None" = None,
+    users: "Users" = (),
+    acls: "Iterable[Acl]" = (),
 ) -> "Callable[..., Iterator[Broker]]":
     """A session fixture: a broker, one for each worker of pytest-xdist.
 
@@ -34,6 +39,9 @@ def headrace_proc(
         port: The port, or a function that chooses it. A fixed port works in one process only.
         settings: Broker settings by Kafka's names, added to those of the ini file.
         virtual_clock: Whether the broker's time passes only when a test advances it.
+        security: "ssl", "sasl_plaintext" or "sasl_ssl".
+        users: The users with their passwords, or only their names.
+        acls: What the users may do.
     """
 
     @pytest.fixture(scope="session")
@@ -49,6 +57,9 @@ def headrace_proc(
             settings=TEST_SETTINGS | _ini_settings(config) | setting_texts(settings),
             port=port if isinstance(port, int) else port(config),
             clock=VirtualClock() if virtual_clock else None,
+            security=security,
+            users=users,
+            acls=acls,
         ) as broker:
             yield broker
 
@@ -104,6 +115,9 @@ def headrace_cluster_proc(
     brokers: int = 3,
     settings: Mapping[str, "SettingValue"] | None = None,
     racks: tuple[str, ...] = (),
+    security: "SecurityName | None" = None,
+    users: "Users" = (),
+    acls: "Iterable[Acl]" = (),
 ) -> "Callable[..., Iterator[Cluster]]":
     """A session fixture: a cluster, one for each worker of pytest-xdist.
 
@@ -111,6 +125,9 @@ def headrace_cluster_proc(
         brokers: The number of brokers.
         settings: Settings of all brokers by Kafka's names, added to those of the ini file.
         racks: One rack for each broker.
+        security: "ssl", "sasl_plaintext" or "sasl_ssl".
+        users: The users with their passwords, or only their names.
+        acls: What the users may do.
     """
 
     @pytest.fixture(scope="session")
@@ -120,7 +137,9 @@ def headrace_cluster_proc(
         from headrace.testing.setting_values import setting_texts
 
         chosen = _ini_settings(request.config) | setting_texts(settings)
-        with Cluster(brokers, settings=chosen, racks=racks) as cluster:
+        with Cluster(
+            brokers, settings=chosen, racks=racks, security=security, users=users, acls=acls
+        ) as cluster:
             yield cluster
 
     return proc

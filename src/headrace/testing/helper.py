@@ -18,8 +18,10 @@ from headrace.client.errors import RequestRefused
 from headrace.client.groups import GroupDescription, ListedGroup, list_groups
 from headrace.client.offsets import commit_offsets, committed_offsets, list_bounds
 from headrace.client.results import Refusal, TopicPartition
+from headrace.client.security import Security
 from headrace.client.topics import NewTopic, create_topics, list_topics
 from headrace.records.partitioner import partition_for_key
+from headrace.security.acl import Acl
 from headrace.testing import consumer, group_eviction, producer
 from headrace.testing.cleanup import Inventory, clean, take_inventory
 from headrace.testing.client_thread import ClientThread
@@ -48,6 +50,9 @@ class HelperBroker(Protocol):
     def bootstrap_servers(self) -> str: ...
 
     @property
+    def client_security(self) -> Security: ...
+
+    @property
     def trouble(self) -> "Trouble": ...
 
     @property
@@ -65,7 +70,9 @@ class Headrace:
 
     def __init__(self, broker: HelperBroker) -> None:
         self.broker = broker
-        self._thread = ClientThread(lambda: broker.bootstrap_servers)
+        self._thread = ClientThread(
+            lambda: broker.bootstrap_servers, lambda: broker.client_security
+        )
         self._inventory: Inventory | None = None
         self._turns: dict[str, int] = {}
 
@@ -138,6 +145,20 @@ class Headrace:
         """The number of partitions of each topic, without internal topics."""
         found = self._call(lambda client: list_topics(client, timeout_s=timeout_s))
         return {topic.name: len(topic.partitions) for topic in found if not topic.is_internal}
+
+    # --- rights ---------------------------------------------------------------------------------
+
+    def grant(self, *acls: Acl, timeout_s: float = TIMEOUT_S) -> None:
+        """Adds ACLs, such as `allow("alice", "read", topic="orders")`, also those that deny."""
+        from headrace.client.acls import create_acls
+
+        _raise_refusals(self._call(lambda client: create_acls(client, acls, timeout_s=timeout_s)))
+
+    def revoke(self, *acls: Acl, timeout_s: float = TIMEOUT_S) -> None:
+        """Removes exactly these ACLs; those that do not exist do not matter."""
+        from headrace.client.acls import delete_acls
+
+        _raise_refusals(self._call(lambda client: delete_acls(client, acls, timeout_s=timeout_s)))
 
     # --- brokers --------------------------------------------------------------------------------
 
@@ -401,6 +422,12 @@ class Headrace:
             msg = f"the group {group!r} does not have this member"
             raise ValueError(msg)
         await group_eviction.remove_members(client, found, members, timeout_s=timeout_s)
+
+
+def _raise_refusals(outcomes: Mapping[Acl, Refusal | None]) -> None:
+    for acl, refusal in outcomes.items():
+        if refusal is not None:
+            raise RequestRefused(refusal.code, f"ACL {acl}: {refusal}")
 
 
 def _bytes(text: object, what: str) -> bytes | None:

@@ -8,7 +8,7 @@ store, and all other brokers are notified.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord
@@ -16,6 +16,9 @@ from headrace.cluster.metadata_store import ConnectionSuspended, Elected, Regist
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration
+
+if TYPE_CHECKING:
+    from headrace.local_security import FirstUsers
 
 T = TypeVar("T")
 
@@ -26,7 +29,9 @@ CALL_TIMEOUT_S: Final = 30.0
 class SharedStore:
     """One store for all brokers of a cluster; `close` ends its thread."""
 
-    def __init__(self, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+    def __init__(
+        self, session_timeout_s: float = SESSION_TIMEOUT_S, first: "FirstUsers | None" = None
+    ) -> None:
         self.session_timeout_s = session_timeout_s
         self.loop = asyncio.new_event_loop()
         self._sessions: dict[int, StoreSession] = {}
@@ -34,7 +39,7 @@ class SharedStore:
             target=self.loop.run_forever, name="headrace-store", daemon=True
         )
         self._thread.start()
-        self._cluster = self._call(_make_cluster)
+        self._cluster = self._call(lambda: _make_cluster(first))
 
     def session(self, broker_id: int) -> "StoreSession":
         """Opens a session; ends an earlier session of the broker, whose process has ended."""
@@ -80,8 +85,13 @@ class SharedStore:
         return asyncio.run_coroutine_threadsafe(call(), self.loop).result(CALL_TIMEOUT_S)
 
 
-async def _make_cluster() -> EmbeddedCluster:
-    return EmbeddedCluster(SqliteStore(IN_MEMORY))
+async def _make_cluster(first: "FirstUsers | None") -> EmbeddedCluster:
+    store = SqliteStore(IN_MEMORY)
+    if first is not None:
+        from headrace.local_security import add_first_users
+
+        add_first_users(store, first)
+    return EmbeddedCluster(store)
 
 
 class StoreSession:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from headrace.broker.fetch.fetch_session import FetchSession
 from headrace.broker.network.api_handlers import HANDLERS
-from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.network.connection import Connection, Dispatch, Parts, Pipelined, Serial
 from headrace.broker.network.dispatch import Context, encode
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_responses import can_carry_error, error_response
@@ -24,14 +24,17 @@ from headrace.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.protocol.messages.produce import ProduceRequest
 from headrace.protocol.struct import Struct
+from headrace.security.principal import ANONYMOUS
 from headrace.testing.client_id import CLIENT_ID
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker as Node
+    from headrace.testing.security import BrokerSecurity
 
 T = TypeVar("T")
 
 WAIT_S: Final = 30.0
+ADMIN: Final = "admin"  # the user of the helper
 MESSAGE: Final = "injected by a test"
 _CODES: Final = {int(code): code for code in ErrorCode}
 
@@ -40,17 +43,14 @@ Api = str | int
 Error = ErrorCode | str | int
 
 
-class Dispatch(Protocol):
-    """The function with which a server handles a request."""
-
-    def __call__(self, connection: Connection, frame: memoryview) -> Sent: ...
-
-
 class Runs(Protocol):
     """The part of a test broker that `Trouble` uses."""
 
     @property
     def node(self) -> "Node | None": ...
+
+    @property
+    def security(self) -> "BrokerSecurity | None": ...
 
     def on_loop(self, call: Callable[[], T]) -> T: ...
 
@@ -168,6 +168,29 @@ class Trouble:
 
         self._broker.on_loop(drop)
 
+    def expire_sessions(self, user: str | None = None) -> None:
+        """Ends the sessions of a user, or of all users: the next request on each connection closes
+        it, and the client has to log in again. The helper's own sessions go on."""
+
+        def expire() -> None:
+            node = self._broker.node
+            for connection in tuple(node.server.connections) if node is not None else ():
+                name = connection.session.principal.name
+                if user == name or (user is None and name not in (ADMIN, ANONYMOUS.name)):
+                    connection.allow_fast_path(allowed=False)
+                    connection.dispatch = _close_expired
+
+        self._broker.on_loop(expire)
+
+    def rotate_certificate(self) -> None:
+        """Gives the broker a new certificate of the same CA, as an operator does. Open connections
+        go on; new ones get the new certificate when this returns."""
+        node, security = self._broker.node, self._broker.security
+        if security is None or node is None or node.tls is None:
+            raise TypeError("the broker has no TLS; create it with security='ssl' or 'sasl_ssl'")
+        security.files.issue_server()
+        asyncio.run_coroutine_threadsafe(node.tls.reload(), node.loop).result(WAIT_S)
+
     def clear(self) -> None:
         """Removes all pending faults."""
         self._change(self._faults.clear)
@@ -208,9 +231,11 @@ class Trouble:
         if self._faults and self._go_on is None:
             node.server.allow_fast_paths(allowed=False)
             self._go_on = node.server.dispatch
-            node.server.dispatch = lambda connection, frame: self._dispatch(node, connection, frame)
+            _replace_dispatch(
+                node, lambda connection, frame: self._dispatch(node, connection, frame)
+            )
         elif not self._faults and self._go_on is not None:
-            node.server.dispatch = self._go_on
+            _replace_dispatch(node, self._go_on)
             node.server.allow_fast_paths(allowed=True)
             self._go_on = None
 
@@ -249,6 +274,16 @@ class Trouble:
                     self._route(node)
                 return sent
         return go_on(connection, frame)
+
+
+def _close_expired(connection: Connection, frame: memoryview) -> None:
+    connection.close("the session was ended by a test")
+
+
+def _replace_dispatch(node: "Node", dispatch: Dispatch) -> None:
+    node.server.replace_dispatch(dispatch)
+    if node.authentication is not None:
+        node.authentication.replace_dispatch(dispatch)
 
 
 # --- kinds of faults ----------------------------------------------------------------------------

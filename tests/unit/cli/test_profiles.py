@@ -99,3 +99,22 @@ def test_the_file_is_in_the_users_configuration_folder() -> None:
     assert config_path({"XDG_CONFIG_HOME": "/x"}) == Path("/x/headrace/config.toml")
     relative = config_path({"XDG_CONFIG_HOME": "not/absolute"})
     assert relative == Path.home() / ".config" / "headrace" / "config.toml"
+
+
+def test_a_properties_file_is_a_profile(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=own:1\nsasl.username = me\n")
+    found = settings({"XDG_CONFIG_HOME": str(tmp_path)}, profile=str(path))
+    assert found == {"bootstrap.servers": "own:1", "sasl.username": "me"}
+    with pytest.raises(CommandFailed, match="none"):
+        settings({"XDG_CONFIG_HOME": str(tmp_path)}, profile="./none.properties")
+
+
+def test_a_secret_of_a_higher_layer_replaces_the_file_of_a_lower_one(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("sasl.password.file=/run/secret\n")
+    found = settings({"HEADRACE_SASL_PASSWORD": "p"}, profile=str(path))
+    assert found["sasl.password"] == "p"
+    assert "sasl.password.file" not in found
+    command = {"HEADRACE_SASL_PASSWORD_COMMAND": "pass show kafka"}
+    assert settings(command, profile=str(path))["sasl.password.command"] == "pass show kafka"

@@ -99,6 +99,10 @@ class Authentication:
         await jwks.start()
         return jwks
 
+    def replace_dispatch(self, dispatch: Dispatch) -> None:
+        """Serves the requests of clients with `dispatch` from now on; see `Server`."""
+        self._sessions.dispatch = dispatch
+
     def stop(self) -> None:
         """Ends all background work; connections are left to the server."""
         for jwks in self._jwks:

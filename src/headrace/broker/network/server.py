@@ -11,13 +11,13 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Final, Protocol
 
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.network.authentication import Authentication, AuthenticationRefused
-from headrace.broker.network.connection import Connection
+from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionQuotas, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.runtime.errors import StartupError
@@ -90,7 +90,8 @@ class Server:
         self.monotonic = clock.monotonic
         self._loop = loop
         self._accepts_sockets = accepts_sockets
-        self.dispatch = dispatcher.dispatch
+        self.dispatch: Dispatch = dispatcher.dispatch
+        self._first_dispatch = self.dispatch  # what authentications return
         self.authentication_timeout_s = AUTHENTICATION_TIMEOUT_S
         self.tls: HandshakeStarter | None = None
         self.authentications: dict[str, Authentication] = {}
@@ -112,6 +113,11 @@ class Server:
         self._all_closed: asyncio.Event | None = None
         self._closing = False
 
+    @property
+    def connections(self) -> Collection[Connection]:
+        """The open connections."""
+        return self._connections.keys()
+
     def apply_limits(self, limits: ServerLimits) -> None:
         """Sets the limits for connections and requests from now on."""
         self.max_frame_bytes = limits.max_frame_bytes
@@ -132,6 +138,13 @@ class Server:
         self.allows_fast_paths = not self._against_fast_paths
         if not allowed:
             self.drop_fast_paths()
+
+    def replace_dispatch(self, dispatch: Dispatch) -> None:
+        """Serves requests with `dispatch` from now on, also those of open connections."""
+        before, self.dispatch = self.dispatch, dispatch
+        for connection in self._connections:
+            if connection.dispatch == before:
+                connection.dispatch = dispatch
 
     def drop_fast_paths(self) -> None:
         """The next request of every connection passes through `dispatch`."""
@@ -326,7 +339,9 @@ class Server:
         authentication = self.authentications.get(connection.listener)
         if authentication is not None:
             try:
-                connection.dispatch = authentication.start(connection)
+                dispatch = authentication.start(connection)
+                replaced = dispatch == self._first_dispatch
+                connection.dispatch = self.dispatch if replaced else dispatch
             except AuthenticationRefused as error:
                 log.info("refused a client", extra={"peer": connection.peer, "reason": str(error)})
                 return False

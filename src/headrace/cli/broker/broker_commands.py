@@ -17,8 +17,9 @@ from headrace.cli.broker.options import (
 )
 
 
-def up_options(values: dict[str, object]) -> UpOptions:
+def up_options(given: dict[str, object]) -> UpOptions:
     """The options of `up` from Typer's values. Raises `BadParameter` if they are invalid."""
+    values = {"secure": False, **given}
     if values["ephemeral"] and values["data"] is not None:
         raise typer.BadParameter("--ephemeral and --data exclude each other")
     for option in UP_OPTIONS:
@@ -91,7 +92,8 @@ def _parameter(option: Option) -> Parameter:
 
 # Typer reads a command's options from its signature; these signatures come from the tables.
 UP_PARAMETERS: Final = [_parameter(option) for option in UP_OPTIONS]
-"""The options of `up`, for the commands that take them all."""
+PLAINTEXT_UP_PARAMETERS: Final = [each for each in UP_PARAMETERS if each.name != "secure"]
+"""The options of `up` for commands whose own clients connect without TLS."""
 _START_PARAMETERS: Final = [_parameter(option) for option in START_OPTIONS]
 
 

@@ -25,6 +25,7 @@ class UpOptions(NamedTuple):
     port: int | None = None
     host: str | None = None
     ephemeral: bool = False
+    secure: bool = False
     config: Path | None = None
     set: tuple[str, ...] = ()
     log_format: Literal["text", "json"] = "text"
@@ -69,6 +70,12 @@ UP_OPTIONS: Final = (
         shown_default=DEFAULT_HOST,
     ),
     Option("ephemeral", "flag", "Use a temporary directory that is removed when the broker stops."),
+    Option(
+        "secure",
+        "flag",
+        "Accept only clients with TLS and a password; creates certificates, a user and a client "
+        "configuration.",
+    ),
     Option("config", "path", "Read settings from a server.properties file.", metavar="FILE"),
     Option(
         "set",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.broker.node import Broker
+from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.cli.broker.banner import serves, welcome
 from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
@@ -40,13 +41,24 @@ def up(options: UpOptions) -> int:
         temporary = _temporary_directory() if options.ephemeral else None
         settings = settings_of(options, temporary)
         _make_directories(settings.log_dirs)
+        keeps = None if temporary else settings.log_dirs
+        environment = Environment()
+
+        def greeting(broker: Broker) -> str:
+            return welcome(broker.bootstrap_servers, keeps)
+
+        if options.secure:
+            from headrace.certificate_files import CertificatesUnavailable
+            from headrace.cli.broker.secure import SecuredNode
+
+            secured = SecuredNode(settings, keeps)
+            try:
+                environment = secured.prepare(environment)
+            except CertificatesUnavailable as error:
+                raise BadCommand(str(error)) from error
+            greeting = secured.greeting
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            keeps = None if temporary else settings.log_dirs
-            return runner.run(
-                _serve_until_stopped(
-                    settings, temporary, lambda broker: welcome(broker.bootstrap_servers, keeps)
-                )
-            )
+            return runner.run(_serve_until_stopped(settings, temporary, greeting, environment))
     except (BadCommand, InvalidSetting, StartupError) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return FAILED
@@ -98,16 +110,25 @@ def _check_deployment(settings: BrokerSettings) -> None:
 def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
     """The settings of the file, overridden by --set, overridden by the other options."""
     values = _given_settings(options)
+    if options.secure and "listeners" in values:
+        raise BadCommand(
+            "--secure chooses the listener; use --host and --port instead of listeners"
+        )
     if options.host is not None or options.port is not None or "listeners" not in values:
         host = DEFAULT_HOST if options.host is None else options.host
         port = DEFAULT_PORT if options.port is None else options.port
-        values["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+        protocol = "SASL_SSL" if options.secure else "PLAINTEXT"
+        values["listeners"] = f"{protocol}://{f'[{host}]' if ':' in host else host}:{port}"
     chosen = temporary or options.data
     if chosen is not None:
         values["log.dirs"] = str(chosen.absolute())
         values.pop("log.dir", None)
     elif not values.keys() & {"log.dirs", "log.dir"}:
         values["log.dirs"] = str(data_folder())
+    if options.secure:
+        from headrace.cli.broker.secure import secure_settings
+
+        values = secure_settings(values) | values
     return BrokerSettings.parse(values)
 
 
@@ -154,9 +175,12 @@ def data_folder() -> Path:
 
 
 async def _serve_until_stopped(
-    settings: BrokerSettings, temporary: Path | None, greeting: Callable[[Broker], str]
+    settings: BrokerSettings,
+    temporary: Path | None,
+    greeting: Callable[[Broker], str],
+    environment: Environment | None = None,
 ) -> int:
-    broker = Broker(settings, ephemeral=temporary is not None)
+    broker = Broker(settings, environment=environment, ephemeral=temporary is not None)
     stop_requested = asyncio.Event()
     _handle_signals(stop_requested, temporary)
     await broker.start()

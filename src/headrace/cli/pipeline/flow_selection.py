@@ -77,7 +77,7 @@ def given(session: Session, spec: "PipelineSpec") -> dict[str, str]:
 
     The default server address is left out if every flow's spec names its own servers.
     """
-    settings = dict(session.settings)
+    settings = dict(session.resolved)
     unnamed = not session.servers_named and settings[SERVERS] == DEFAULT_SERVERS
     if unnamed and all(_has_servers(flow) for flow in spec.resolved()):
         del settings[SERVERS]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from headrace.client.security import PLAINTEXT, InvalidSecurity, Security, security_of
-from headrace.pipeline.source.jaas import credentials_of
 from headrace.pipeline.source.settings import ReadSettings
 from headrace.records.codec import Codec
 
@@ -48,7 +47,7 @@ def producer_settings(kafka: Mapping[str, str]) -> ProducerSettings:
     if not servers:
         raise BadSetting("bootstrap.servers is missing, e.g. localhost:9092")
     try:
-        security = security_of({**kafka, **credentials_of(kafka.get("sasl.jaas.config", ""))})
+        security = security_of(kafka)
     except InvalidSecurity as error:
         raise BadSetting(str(error)) from None
     named = kafka.get("compression.type", "zstd").lower()

@@ -21,7 +21,6 @@ from headrace.pipeline.core.offsets import (
     offsets_from_json,
     partitions_from_json,
 )
-from headrace.pipeline.source.jaas import credentials_of
 from headrace.pipeline.source.ranges import ranges_from_json
 from headrace.pipeline.source.settings import ReadSettings
 
@@ -195,7 +194,7 @@ def _read_settings(options: Mapping[str, str]) -> ReadSettings:
 
 def _security(kafka: Mapping[str, str]) -> Security:
     try:
-        return security_of({**kafka, **credentials_of(kafka.get("sasl.jaas.config", ""))})
+        return security_of(kafka)
     except InvalidSecurity as error:
         raise BadOption("kafka.security.protocol", str(error)) from None
 

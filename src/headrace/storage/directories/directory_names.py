@@ -5,6 +5,8 @@ from typing import NamedTuple
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
+SECURITY = "security"
+"""Has the certificates and client configurations of `headrace up --secure`."""
 # The longest file name in common file systems.
 MAX_NAME_BYTES = 255
 

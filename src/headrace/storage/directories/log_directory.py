@@ -159,7 +159,7 @@ class LogDirectory:
 
     def _list_partitions(self) -> None:
         for name, is_dir in self._fs.list_dir(self.path):
-            if not is_dir:
+            if not is_dir or name == directory_names.SECURITY:
                 continue
             partition = directory_names.parse(name)
             if name.endswith(DELETE_SUFFIX):
