@@ -32,10 +32,10 @@ from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import user
 from headrace.testing import Broker, Cluster
 from support.brokers.processes import BrokerProcess
+from support.security.access import act_as
 from support.wire.acls import create_acls, delete_acls, describe_acls, exactly, listed, topic_acl
 from support.wire.connection import Wire
 from support.wire.quotas import set_quota
-from support.wire.session import act_as
 
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -116,7 +116,7 @@ def create_token(broker: Broker) -> dict[str, DelegationToken]:
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     with Wire(broker.bootstrap_servers) as wire:
         wire.call(DescribeClientQuotasRequest(), DescribeClientQuotasResponse)
-        act_as(broker, wire, user("carol"))
+        act_as(broker, wire, "carol")
         created = wire.call(request, CreateDelegationTokenResponse)
     assert created.error_code == ErrorCode.NONE
     tokens = tokens_of(broker)
