@@ -1,6 +1,7 @@
 """Rights on a running broker: ACLs, and connections that act as a given user."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.broker.network.connection import Connection
@@ -19,6 +20,7 @@ from headrace.security.acl import (
     ResourcePattern,
 )
 from headrace.security.principal import user
+from headrace.security.session import Session
 from headrace.testing.broker import Broker
 from support.waiting import wait_for
 from support.wire.acls import create_acls, delete_acls, exactly
@@ -59,12 +61,22 @@ def revoke(broker: Broker, *acls: Acl) -> None:
 
 def act_as(broker: Broker, wire: Wire, name: str, *, listener: str | None = None) -> Wire:
     """Makes the connection act as this user, as after a login; perhaps on another listener."""
+    return change_session(
+        broker,
+        wire,
+        lambda session: replace(
+            session, principal=user(name), listener=listener or session.listener
+        ),
+    )
+
+
+def change_session(broker: Broker, wire: Wire, change: Callable[[Session], Session]) -> Wire:
+    """Changes whom the connection acts for, as a login does."""
     host, port = wire.socket.getsockname()[:2]
     connection = _connection(broker, f"{host}:{port}")
 
     def log_in() -> None:
-        session = replace(connection.session, principal=user(name))
-        connection.session = replace(session, listener=listener or session.listener)
+        connection.session = change(connection.session)
 
     broker.on_loop(log_in)
     return wire
