@@ -56,10 +56,11 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "alter.log.dirs.",
-    "controller.quota.", "follower.",
+    "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.",
+    "replica.", "replication.quota.", "sasl.mechanism.inter.",
     "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (

@@ -87,7 +87,7 @@ class ClusterMember:
             self._connector(),
         )
         self.forwarding = self.metadata.forwarding = Forwarding(
-            broker.node_id, lambda: self.membership, partial(handler_of, broker)
+            broker.node_id, lambda: self.membership, partial(handler_of, broker), broker.access
         )
         self.membership = BrokerLifecycle(
             store,
