@@ -15,8 +15,8 @@ from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.clock import SystemClock
 from headrace.cluster.controller_settings import ControllerSettings
-from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.listeners import Listener
+from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import Elected, Registration
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
