@@ -19,9 +19,7 @@ LOGIN = (
 )
 
 
-def inside(
-    protocol: str, authority: CertificateAuthority, **more: str
-) -> Mapping[str, str]:
+def inside(protocol: str, authority: CertificateAuthority, **more: str) -> Mapping[str, str]:
     """Settings of brokers that use the listener INSIDE among themselves."""
     broker = authority.issue("broker")
     return {
@@ -58,9 +56,7 @@ def test_a_cluster_replicates_through_its_inter_broker_listener(
             leader = members.partition(1).leader
             assert (await produce(members, leader, b"first")).error_code == ErrorCode.NONE
             for broker in members.brokers.values():
-                protocols = {
-                    each.session.security_protocol for each in broker.server._connections
-                }
+                protocols = {each.session.security_protocol for each in broker.server._connections}
                 assert protocols <= {"PLAINTEXT", protocol}
             members.kill(leader)
             await until(lambda: members.controller, "there is a controller")

@@ -59,8 +59,7 @@ _LATER: Final = (
     "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.",
-    "replica.", "replication.quota.", "sasl.mechanism.inter.",
+    "replica.", "replication.quota.",
     "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
