@@ -1,9 +1,10 @@
-"""The settings for writing to a cluster, by Kafka's names. Pure."""
+"""The settings for writing to a cluster, by Kafka's names."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from headrace.client.security import PLAINTEXT, InvalidSecurity, Security, security_of
+from headrace.client.security import PLAINTEXT, InvalidSecurity, Security
+from headrace.pipeline.source.client_security import client_security
 from headrace.pipeline.source.settings import ReadSettings
 from headrace.records.codec import Codec
 
@@ -47,7 +48,7 @@ def producer_settings(kafka: Mapping[str, str]) -> ProducerSettings:
     if not servers:
         raise BadSetting("bootstrap.servers is missing, e.g. localhost:9092")
     try:
-        security = security_of(kafka)
+        security = client_security(kafka)
     except InvalidSecurity as error:
         raise BadSetting(str(error)) from None
     named = kafka.get("compression.type", "zstd").lower()

@@ -1,4 +1,4 @@
-"""The options of `format("headrace")`: those of Spark's own Kafka source, checked. Pure.
+"""The options of `format("headrace")`: those of Spark's own Kafka source, checked.
 
 Users switch by changing the format's name, so names, defaults and meanings are Spark's. There are
 two differences: a new partition is read from its first offset, and by default readers see committed
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from headrace.client.results import TopicPartition
-from headrace.client.security import InvalidSecurity, Security, security_of
+from headrace.client.security import InvalidSecurity, Security
 from headrace.name_suggestion import nearest_name
 from headrace.pipeline.core.offsets import (
     EARLIEST,
@@ -21,6 +21,7 @@ from headrace.pipeline.core.offsets import (
     offsets_from_json,
     partitions_from_json,
 )
+from headrace.pipeline.source.client_security import client_security
 from headrace.pipeline.source.ranges import ranges_from_json
 from headrace.pipeline.source.settings import ReadSettings
 
@@ -194,7 +195,7 @@ def _read_settings(options: Mapping[str, str]) -> ReadSettings:
 
 def _security(kafka: Mapping[str, str]) -> Security:
     try:
-        return security_of(kafka)
+        return client_security(kafka)
     except InvalidSecurity as error:
         raise BadOption("kafka.security.protocol", str(error)) from None
 
