@@ -304,7 +304,7 @@ def test_the_controller_limits_the_changes_of_a_forwarded_clients_topics(quotas:
 
 def test_brokers_are_not_throttled(cluster: Cluster, quotas: Wire) -> None:
     place(quotas, "replicated", 1, 2, 3)
-    set_quota(quotas, CLIENTS, consumer_byte_rate=1.0, request_percentage=0.000_1)
+    set_quota(quotas, CLIENTS, consumer_byte_rate=1.0, request_percentage=0.000_001)
     with Wire(cluster.brokers[1].bootstrap_servers) as producer:
         for _ in range(2):
             assert produce(producer, "replicated", batch(b"v" * 1000)).error_code == ErrorCode.NONE
