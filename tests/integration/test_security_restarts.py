@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import user
 from headrace.testing import Broker, Cluster
 from support.brokers.processes import BrokerProcess
-from support.security.access import act_as
+from support.security.access import change_session
 from support.wire.acls import create_acls, delete_acls, describe_acls, exactly, listed, topic_acl
 from support.wire.connection import Wire
 from support.wire.quotas import set_quota
@@ -116,7 +117,13 @@ def create_token(broker: Broker) -> dict[str, DelegationToken]:
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     with Wire(broker.bootstrap_servers) as wire:
         wire.call(DescribeClientQuotasRequest(), DescribeClientQuotasResponse)
-        act_as(broker, wire, "carol")
+        change_session(
+            broker,
+            wire,
+            lambda session: replace(
+                session, principal=user("carol"), security_protocol="SASL_PLAINTEXT"
+            ),
+        )
         created = wire.call(request, CreateDelegationTokenResponse)
     assert created.error_code == ErrorCode.NONE
     tokens = tokens_of(broker)
