@@ -5,6 +5,7 @@ not the controller, and must be in effect on all brokers when the request return
 """
 
 import base64
+import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -46,6 +47,10 @@ from headrace.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from headrace.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 from headrace.protocol.struct import Struct
 from headrace.security.acl import Acl, AclOperation, AclResourceType
 from headrace.security.principal import user
@@ -76,6 +81,7 @@ SETTINGS = {
 }
 MECHANISM = ScramMechanism.SCRAM_SHA_512
 ROUNDS = 3
+PAUSE_S = 0.3
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 
@@ -228,6 +234,27 @@ def test_an_acl_takes_effect_on_every_broker_at_once(secured: Secured) -> None:
         ] * 3
 
 
+def test_a_change_waits_for_the_slowest_broker(secured: Secured) -> None:
+    topic = secured.topic("slow")
+    alice = {broker_id: secured.connect(broker_id, "alice") for broker_id in secured.running}
+    controller = secured.cluster.controller
+    asked, slow = (each for each in secured.running if each != controller)
+    admin = secured.connect(asked, "admin")
+    broker = secured.cluster.brokers[slow]
+    resumed = threading.Event()
+
+    def resume() -> None:
+        resumed.set()
+        broker.resume()
+
+    broker.pause()
+    threading.Timer(PAUSE_S, resume).start()
+    (result,) = create_acls(admin, [allow("alice", DESCRIBE, TOPIC, topic)])
+    assert result.error_code == ErrorCode.NONE
+    assert resumed.is_set()
+    assert code_of(alice[slow], topic) == ErrorCode.NONE
+
+
 def test_a_user_can_log_in_to_every_broker_at_once_and_is_gone_from_all(
     secured: Secured,
 ) -> None:
@@ -378,6 +405,9 @@ def test_rights_survive_the_loss_of_leader_and_controller(secured: Secured) -> N
     topic = secured.topic("failover")
     secured.grant(allow("alice", WRITE, TOPIC, topic))
     assert produce_one(cluster, "alice", topic) is None
+    token = secured.connect(1, "alice").call(
+        CreateDelegationTokenRequest(), CreateDelegationTokenResponse
+    )
     for role in (lambda: cluster.leader(topic), lambda: cluster.controller):
         victim = role()
         assert victim is not None
@@ -390,3 +420,6 @@ def test_rights_survive_the_loss_of_leader_and_controller(secured: Secured) -> N
         cluster.wait_until_healthy()
     secured.grant(allow("bob", WRITE, TOPIC, topic))
     assert produce_one(cluster, "bob", topic) is None
+    renew = RenewDelegationTokenRequest(hmac=token.hmac)
+    for wire in secured.on_every_broker("alice"):
+        assert wire.call(renew, RenewDelegationTokenResponse).error_code == ErrorCode.NONE
