@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, ShareConsumer
 
 from headrace.broker.membership.envelopes import wrap_request
 from headrace.client.security import Credentials, Mechanism
@@ -82,6 +82,7 @@ SETTINGS = {
 MECHANISM = ScramMechanism.SCRAM_SHA_512
 ROUNDS = 3
 PAUSE_S = 0.3
+TIMEOUT_S = 20.0
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 
@@ -124,8 +125,8 @@ class Secured:
     def on_every_broker(self, credentials: str | Credentials) -> list[SecureWire]:
         return [self.connect(broker_id, credentials) for broker_id in self.running]
 
-    def topic(self, name: str) -> str:
-        new = CreatableTopic(name=name, num_partitions=1, replication_factor=3)
+    def topic(self, name: str, partitions: int = 1) -> str:
+        new = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3)
         (created,) = self.follower().ask(CreateTopicsRequest(topics=[new])).topics  # type: ignore[attr-defined]
         assert created.error_code == ErrorCode.NONE, created
         return name
@@ -180,25 +181,30 @@ def produce_one(cluster: Cluster, user: str, topic: str) -> KafkaError | None:
         errors.append(error)
 
     producer.produce(topic, b"value", on_delivery=delivered)
-    producer.flush(20)
+    producer.flush(TIMEOUT_S)
     (error,) = errors
     return error
 
 
-def consume_one(cluster: Cluster, user: str, topic: str, group: str) -> KafkaError | bytes | None:
+def consume(
+    cluster: Cluster, user: str, topic: str, group: str, count: int = 1
+) -> list[KafkaError | bytes | None]:
+    """The first records, or the error of the consumer."""
     consumer = Consumer(
         {**cluster.client_config(user), "group.id": group, "auto.offset.reset": "earliest"}
     )
+    found: list[KafkaError | bytes | None] = []
     try:
         consumer.subscribe([topic])
-        message = consumer.poll(20)
-        assert message is not None
-        return message.error() or message.value()
+        while len(found) < count:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, found
+            found.append(message.error() or message.value())
     except KafkaException as error:
-        found: KafkaError = error.args[0]
-        return found
+        found.append(error.args[0])
     finally:
         consumer.close()
+    return found
 
 
 def test_clients_use_what_they_have_rights_for_and_nothing_else(secured: Secured) -> None:
@@ -209,13 +215,61 @@ def test_clients_use_what_they_have_rights_for_and_nothing_else(secured: Secured
         allow("bob", READ, GROUP, "billing"),
     )
     assert produce_one(secured.cluster, "alice", topic) is None
-    assert consume_one(secured.cluster, "bob", topic, "billing") == b"value"
+    assert consume(secured.cluster, "bob", topic, "billing") == [b"value"]
     denied = produce_one(secured.cluster, "bob", topic)
     assert denied is not None
     assert denied.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    denied_group = consume_one(secured.cluster, "bob", topic, "another")
+    (denied_group,) = consume(secured.cluster, "bob", topic, "another")
     assert isinstance(denied_group, KafkaError)
     assert denied_group.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+def test_a_transaction_ends_on_all_partitions_and_brokers(secured: Secured) -> None:
+    """The coordinator sends its markers to the other brokers, with its own rights."""
+    topic = secured.topic("payments", partitions=6)
+    secured.grant(
+        allow("alice", WRITE, TOPIC, topic),
+        allow("alice", WRITE, AclResourceType.TRANSACTIONAL_ID, "payer"),
+        allow("bob", READ, TOPIC, topic),
+        allow("bob", READ, GROUP, "auditors"),
+    )
+    config = secured.cluster.client_config("alice") | {"transactional.id": "payer"}
+    producer = Producer(config)
+    producer.init_transactions(TIMEOUT_S)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        for partition in range(6):
+            producer.produce(topic, end.__name__.encode(), partition=partition)
+        end(TIMEOUT_S)
+    assert consume(secured.cluster, "bob", topic, "auditors", 6) == [b"commit_transaction"] * 6
+    forbidden = Producer(config | {"transactional.id": "thief"})
+    with pytest.raises(KafkaException) as denied:
+        forbidden.init_transactions(TIMEOUT_S)
+    code = denied.value.args[0].code()
+    assert code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_share_groups_keep_their_state_on_other_brokers(secured: Secured) -> None:
+    topic = secured.topic("jobs", partitions=3)
+    secured.grant(
+        allow("alice", WRITE, TOPIC, topic),
+        allow("bob", READ, TOPIC, topic),
+        allow("bob", READ, GROUP, "workers"),
+    )
+    config = secured.cluster.client_config("bob") | {"group.id": "workers", "log_level": 0}
+    worker = ShareConsumer(config)
+    try:
+        worker.subscribe([topic])
+        produced = 0
+
+        def received() -> bool:
+            nonlocal produced
+            produced += produce_one(secured.cluster, "alice", topic) is None
+            return any(message.error() is None for message in worker.poll(0.5))
+
+        wait_for(received, "a record that was produced after the group was there")
+    finally:
+        worker.close()
 
 
 # --- changes are in effect on every broker when the request returns ---------------------------
