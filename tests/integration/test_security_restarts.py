@@ -1,8 +1,10 @@
-"""ACLs and users survive a restart and a kill of the node, and of the controller of a cluster."""
+"""ACLs, users, quotas and tokens survive kills of a node, and of the controller of a cluster."""
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,28 +16,54 @@ from headrace.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from headrace.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from headrace.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from headrace.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
 from headrace.security.acl import Acl
-from headrace.testing import Cluster
+from headrace.security.delegation_token import DelegationToken
+from headrace.security.principal import user
+from headrace.testing import Broker, Cluster
 from support.brokers.processes import BrokerProcess
+from support.security.access import change_session
 from support.wire.acls import create_acls, delete_acls, describe_acls, exactly, listed, topic_acl
 from support.wire.connection import Wire
+from support.wire.quotas import set_quota
 
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    "super.users": "User:ANONYMOUS;User:carol",
+    "delegation.token.secret.key": "the same on every broker",
 }
+ALICE_QUOTA = [("client-id", None), ("user", "alice")]
 SALTED_PASSWORD = hashlib.pbkdf2_hmac("sha256", b"hush", b"salt", 4096)
 SHA_256, SHA_512 = 1, 2
 KEPT = topic_acl("orders")
 REMOVED = topic_acl("orders", "User:bob")
 PREFIXED = topic_acl("ord", prefixed=True)
 
-Described = tuple[set[Acl], dict[str, list[tuple[int, int]]]]
-EXPECTED: Described = ({KEPT, PREFIXED}, {"alice": [(SHA_256, 4096)], "ü/~": [(SHA_512, 5000)]})
+
+class Described(NamedTuple):
+    """What a broker lists."""
+
+    acls: set[Acl]
+    users: dict[str, list[tuple[int, int]]]
+    quotas: list[tuple[str, float]]
+
+
+EXPECTED = Described(
+    acls={KEPT, PREFIXED},
+    users={"alice": [(SHA_256, 4096)], "ü/~": [(SHA_512, 5000)]},
+    quotas=[("producer_byte_rate", 1024.0)],
+)
 
 
 def upsertion(name: str, mechanism: int, iterations: int) -> ScramCredentialUpsertion:
@@ -53,6 +81,8 @@ def change(servers: str) -> None:
         for result in create_acls(wire, [KEPT, REMOVED, PREFIXED]):
             assert result.error_code == ErrorCode.NONE
         delete_acls(wire, [exactly(REMOVED)])
+        set_quota(wire, ALICE_QUOTA, producer_byte_rate=1024.0, consumer_byte_rate=1.0)
+        set_quota(wire, ALICE_QUOTA, consumer_byte_rate=None)
         for request in (
             AlterUserScramCredentialsRequest(
                 upsertions=[upsertion("alice", SHA_256, 4096), upsertion("ü/~", SHA_512, 5000)]
@@ -72,10 +102,38 @@ def described(servers: str) -> Described:
         users = wire.call(
             DescribeUserScramCredentialsRequest(users=None), DescribeUserScramCredentialsResponse
         ).results
-    return acls, {
+        (entry,) = (
+            wire.call(DescribeClientQuotasRequest(), DescribeClientQuotasResponse).entries or ()
+        )
+    mechanisms = {
         each.user: [(info.mechanism, info.iterations) for info in each.credential_infos]
         for each in users
     }
+    return Described(acls, mechanisms, [(limit.key, limit.value) for limit in entry.values])
+
+
+def create_token(broker: Broker) -> dict[str, DelegationToken]:
+    """Creates a delegation token as carol; returns all tokens that the broker knows."""
+    request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.call(DescribeClientQuotasRequest(), DescribeClientQuotasResponse)
+        change_session(
+            broker,
+            wire,
+            lambda session: replace(
+                session, principal=user("carol"), security_protocol="SASL_PLAINTEXT"
+            ),
+        )
+        created = wire.call(request, CreateDelegationTokenResponse)
+    assert created.error_code == ErrorCode.NONE
+    tokens = tokens_of(broker)
+    assert tokens[created.token_id].owner == user("carol")
+    return tokens
+
+
+def tokens_of(broker: Broker) -> dict[str, DelegationToken]:
+    assert broker.node is not None
+    return dict(broker.node.metadata.image.delegation_tokens)
 
 
 @pytest.fixture
@@ -84,7 +142,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield started
 
 
-def test_a_node_keeps_acls_and_users_in_files_that_only_its_owner_reads(
+def test_a_node_keeps_acls_users_and_quotas_in_files_that_only_its_owner_reads(
     broker: BrokerProcess,
 ) -> None:
     change(broker.bootstrap_servers)
@@ -103,9 +161,10 @@ def test_a_node_keeps_acls_and_users_in_files_that_only_its_owner_reads(
     assert repr(SALTED_PASSWORD).encode() not in log
 
 
-def test_a_cluster_keeps_acls_and_users_when_its_controller_is_killed() -> None:
+def test_a_cluster_keeps_acls_users_quotas_and_tokens_when_its_controller_is_killed() -> None:
     with Cluster(3, settings=SETTINGS) as cluster:
         change(cluster.bootstrap_servers)
+        tokens = create_token(cluster.brokers[1])
         controller = cluster.controller
         assert controller is not None
         cluster.kill(controller)
@@ -115,7 +174,9 @@ def test_a_cluster_keeps_acls_and_users_when_its_controller_is_killed() -> None:
         for broker in cluster.brokers.values():
             if broker.is_running:
                 assert described(broker.bootstrap_servers) == EXPECTED
+                assert tokens_of(broker) == tokens
         change(cluster.bootstrap_servers.split(",")[controller % 3])
         cluster.restart(controller)
         cluster.wait_until_healthy()
         assert described(cluster.brokers[controller].bootstrap_servers) == EXPECTED
+        assert tokens_of(cluster.brokers[controller]) == tokens

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.security.client_quota import CLIENT_ID, PRODUCER_BYTE_RATE, USER, QuotaEntity
-from headrace.security.quota_limits import Limit, QuotaLimits
+from headrace.security.quota_limits import Limit, QuotaLimits, applying_entity
 from headrace.security.rate_meter import RateMeter
 from headrace.security.token_bucket import TokenBucket
 
@@ -117,4 +117,9 @@ def test_the_limit_is_the_first_of_the_list(
     quotas: dict[QuotaEntity, dict[str, float]], user: str, client_id: str
 ) -> None:
     limits = QuotaLimits(quotas, PRODUCER_BYTE_RATE)
-    assert limits.find(user, client_id) == limit_by_definition(quotas, user, client_id)
+    limit = limits.find(user, client_id)
+    assert limit == limit_by_definition(quotas, user, client_id)
+    entity = applying_entity(quotas, PRODUCER_BYTE_RATE, user, client_id)
+    assert (entity is None) is (limit is None)
+    if entity is not None and limit is not None:
+        assert quotas[entity][PRODUCER_BYTE_RATE] == limit.bound

@@ -236,9 +236,9 @@ def test_the_audit_log_has_changes_and_denied_requests(
         assert describe_acls(wire).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     lines = [vars(each) for each in caplog.records if each.name == "headrace.authorizer"]
     changes = [(each["msg"], each.get("acl")) for each in lines[:-1]]
-    assert changes[0] == ("created an ACL", str(ORDERS))
-    assert changes[1] == ("deleted an ACL", str(ORDERS))
-    assert {acl for _, acl in changes[2:]} == {str(CLUSTER_ALTER), str(CLUSTER_DESCRIBE)}
+    assert changes[0] == ("created an ACL", ORDERS)
+    assert changes[1] == ("deleted an ACL", ORDERS)
+    assert {acl for _, acl in changes[2:]} == {CLUSTER_ALTER, CLUSTER_DESCRIBE}
     told = [lines[-1][field] for field in ("msg", "principal", "operation", "resource", "api")]
     assert told == ["denied", "User:ANONYMOUS", "DESCRIBE", "CLUSTER:kafka-cluster", "DescribeAcls"]
 

@@ -35,10 +35,11 @@ from headrace.security.acl import (
     ResourcePattern,
 )
 from headrace.security.principal import ANONYMOUS, Principal, user
+from headrace.security.session import Session
 from headrace.security.token_hmac import token_hmac
 from headrace.testing import Broker, VirtualClock
+from support.security.access import change_session
 from support.wire.connection import Wire
-from support.wire.session import act_as
 
 SECRET_KEY = "the same on every broker"
 SETTINGS = {
@@ -52,6 +53,22 @@ SETTINGS = {
 ALICE, BOB, CAROL, ADMIN = map(user, ("alice", "bob", "carol", "admin"))
 
 Connect = Callable[[Principal], Wire]
+
+
+def act_as(
+    broker: Broker,
+    wire: Wire,
+    principal: Principal,
+    *,
+    protocol: str = "SASL_PLAINTEXT",
+    token_id: str | None = None,
+) -> None:
+    """From now on the requests of `wire` act for `principal`."""
+
+    def logged_in(session: Session) -> Session:
+        return Session(principal, session.host, session.listener, protocol, token_id)
+
+    change_session(broker, wire, logged_in)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +92,6 @@ def connect(broker: Broker) -> Iterator[Connect]:
     def open_as(principal: Principal) -> Wire:
         wire = Wire(broker.bootstrap_servers)
         opened.append(wire)
-        wire.call(DescribeDelegationTokenRequest(), DescribeDelegationTokenResponse)
         act_as(broker, wire, principal)
         return wire
 
@@ -289,7 +305,6 @@ def test_clients_without_an_own_login_may_not_send_token_requests(
 @pytest.mark.parametrize("request_", ALL_REQUESTS, ids=lambda each: type(each).__name__)
 def test_without_a_secret_key_delegation_tokens_are_off(request_: Struct) -> None:
     with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
-        wire.ask(request_)
         act_as(broker, wire, ALICE)
         response = wire.ask(request_)
         assert response.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED  # type: ignore[attr-defined]
@@ -339,12 +354,10 @@ def test_a_renewed_token_keeps_its_sessions(broker: Broker, connect: Connect) ->
 def test_tokens_survive_a_restart() -> None:
     with Broker(settings=SETTINGS) as broker:
         with Wire(broker.bootstrap_servers) as wire:
-            wire.ask(DescribeDelegationTokenRequest())
             act_as(broker, wire, ALICE)
             created = create(wire, BOB)
         broker.restart()
         with Wire(broker.bootstrap_servers) as wire:
-            wire.ask(DescribeDelegationTokenRequest())
             act_as(broker, wire, ALICE)
             (found,) = described(wire)
             assert (found.token_id, found.hmac) == (created.token_id, created.hmac)

@@ -24,6 +24,7 @@ from headrace.cli.help_text import add_help
 from headrace.cli.options import Profile, Servers
 from headrace.cli.output import remark
 from headrace.cli.pipeline import demo, pipeline_commands
+from headrace.cli.quota import quota_commands
 from headrace.cli.records import consume, dlq, produce
 from headrace.cli.topic import kafka_topics, topic_commands
 from headrace.cli.user import user_commands
@@ -59,6 +60,7 @@ app.add_typer(transaction_commands.app, name="txn")
 app.add_typer(config_commands.app, name="config")
 app.add_typer(user_commands.app, name="user")
 app.add_typer(acl_commands.app, name="acl")
+app.add_typer(quota_commands.app, name="quota")
 app.add_typer(token_commands.app, name="token")
 app.add_typer(cert_commands.app, name="cert")
 app.add_typer(cluster_commands.app, name="cluster")

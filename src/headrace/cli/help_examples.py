@@ -111,6 +111,18 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace acl check User:alice write topic:orders",
         "headrace acl check User:alice describe cluster --host 10.0.0.7",
     ),
+    "quota set": (
+        "headrace quota set --user alice --producer-byte-rate 1MB",
+        "headrace quota set --user alice --client-id etl --request-percentage 20",
+        "headrace quota set --user-default --controller-mutation-rate 10",
+        "headrace quota set --ip 10.0.0.7 --connection-creation-rate 20",
+    ),
+    "quota list": ("headrace quota list", "headrace quota list --user alice --format json"),
+    "quota describe": ("headrace quota describe --user alice --client-id etl",),
+    "quota unset": (
+        "headrace quota unset --user alice producer-byte-rate",
+        "headrace quota unset --user-default --execute",
+    ),
     "cluster status": ("headrace cluster status", "headrace cluster status --format json"),
     "cluster brokers": ("headrace cluster brokers",),
     "cluster controller": ("headrace cluster controller",),

@@ -25,6 +25,7 @@ from headrace.name_suggestion import nearest_name
 from headrace.security.principal import InvalidPrincipal, parse_super_users
 
 if TYPE_CHECKING:
+    from headrace.cluster.inter_broker_login import InterBrokerLogin
     from headrace.cluster.sasl_settings import SaslSettings
 
 FLUSH_EACH_ACK: Final = "ack"
@@ -55,10 +56,10 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "alter.log.dirs.",
-    "controller.quota.", "follower.",
+    "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.", "sasl.mechanism.inter.",
+    "replica.", "replication.quota.",
     "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
@@ -204,6 +205,19 @@ class BrokerSettings:
         chosen = self._inter_broker_name()
         return next((each for each in listeners if each.name == chosen), listeners[0])
 
+    @property
+    def inter_broker_login(self) -> "InterBrokerLogin | None":
+        """The login at other brokers, if their listener uses SASL."""
+        listener = self.inter_broker_listener
+        if not listener.uses_sasl:
+            return None
+        from headrace.cluster.inter_broker_login import inter_broker_login
+
+        try:
+            return inter_broker_login(self.listener_settings(listener.name))
+        except InvalidConfig as error:
+            raise InvalidSetting(error.name, str(error.value), error.reason) from error
+
     def listener_settings(self, listener: str) -> ListenerSettings:
         """The static settings as this listener sees them."""
         return ListenerSettings(listener, (self.static,))
@@ -257,6 +271,8 @@ class BrokerSettings:
                 )
         self._check_listeners()
         self._check_tls()
+        if self.static.get("zookeeper.connect"):
+            self.inter_broker_login  # noqa: B018 - refuses a cluster member that cannot log in
         self._check_super_users()
         self._check_authorizer()
 

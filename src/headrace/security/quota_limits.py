@@ -115,6 +115,25 @@ class QuotaLimits:
         return None
 
 
+def applying_entity(
+    quotas: Mapping[QuotaEntity, Mapping[str, float]], key: str, user: str, client_id: str
+) -> QuotaEntity | None:
+    """The entity whose limit applies to a user and a client id. An empty name stands for one
+    without an own quota."""
+    for user_part, client_part in _PRECEDENCE:
+        parts = ((CLIENT_ID, client_part, client_id), (USER, user_part, user))
+        entity = QuotaEntity(
+            tuple(
+                (type_, name if part is _Part.NAMED else None)
+                for type_, part, name in parts
+                if part is not _Part.ABSENT
+            )
+        )
+        if key in quotas.get(entity, {}):
+            return entity
+    return None
+
+
 class AddressLimits:
     """The connection creation rates: of an address, or the default of all other addresses."""
 

@@ -1,9 +1,9 @@
 """Rights on a running broker: ACLs, and connections that act as a given user."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.broker.network.connection import Connection
-from headrace.cluster.metadata_records import AclCreated, AclDeleted
 from headrace.security.acl import (
     CLUSTER_NAME,
     Acl,
@@ -13,8 +13,10 @@ from headrace.security.acl import (
     ResourcePattern,
 )
 from headrace.security.principal import user
+from headrace.security.session import Session
 from headrace.testing.broker import Broker
 from support.waiting import wait_for
+from support.wire.acls import create_acls, delete_acls, exactly
 from support.wire.connection import Wire
 
 SUPER_USER = "admin"
@@ -36,39 +38,38 @@ def allow_on_cluster(name: str, operation: AclOperation) -> Acl:
 
 
 def grant(broker: Broker, *acls: Acl) -> None:
-    """Adds ACLs to the current metadata image, as after the records of a committed change."""
-    _change(broker, [AclCreated(acl) for acl in acls])
+    """Adds ACLs as the super user."""
+    with Wire(broker.bootstrap_servers) as wire:
+        results = create_acls(act_as(broker, wire, SUPER_USER), acls)
+    assert not any(result.error_code for result in results), results
 
 
 def revoke(broker: Broker, *acls: Acl) -> None:
-    _change(broker, [AclDeleted(acl) for acl in acls])
-
-
-def _change(broker: Broker, records: list[AclCreated] | list[AclDeleted]) -> None:
-    node = broker.node
-    assert node is not None
-
-    def apply() -> None:
-        metadata = node.metadata
-        image = metadata.image.apply(records)
-        if node.member is not None:
-            node.member.metadata.image = image
-            node.member.metadata._notify_listeners()
-        else:
-            metadata._controller.image = image  # type: ignore[attr-defined]
-            node._drop_fast_paths_after_acl_change()
-
-    broker.on_loop(apply)
+    """Deletes ACLs as the super user."""
+    filters = [exactly(acl) for acl in acls]
+    with Wire(broker.bootstrap_servers) as wire:
+        results = delete_acls(act_as(broker, wire, SUPER_USER), filters)
+    assert all(len(result.matching_acls) == 1 for result in results), results
 
 
 def act_as(broker: Broker, wire: Wire, name: str, *, listener: str | None = None) -> Wire:
     """Makes the connection act as this user, as after a login; perhaps on another listener."""
+    return change_session(
+        broker,
+        wire,
+        lambda session: replace(
+            session, principal=user(name), listener=listener or session.listener
+        ),
+    )
+
+
+def change_session(broker: Broker, wire: Wire, change: Callable[[Session], Session]) -> Wire:
+    """Changes whom the connection acts for, as a login does."""
     host, port = wire.socket.getsockname()[:2]
     connection = _connection(broker, f"{host}:{port}")
 
     def log_in() -> None:
-        session = replace(connection.session, principal=user(name))
-        connection.session = replace(session, listener=listener or session.listener)
+        connection.session = change(connection.session)
 
     broker.on_loop(log_in)
     return wire

@@ -101,7 +101,7 @@ CASES: Final[Mapping[ApiKey, tuple[Case, ...]]] = {
         _case(topic(DESCRIBE), name=None, first=12),
     ),
     ApiKey.OFFSET_COMMIT: (_case(group(READ), topic(READ)),),
-    ApiKey.OFFSET_FETCH: (_case(group(DESCRIBE), topic(DESCRIBE)),),
+    ApiKey.OFFSET_FETCH: (_case(group(DESCRIBE, NO_GROUP), topic(DESCRIBE), group_id=NO_GROUP),),
     ApiKey.FIND_COORDINATOR: (
         _case(group(DESCRIBE)),
         _case(

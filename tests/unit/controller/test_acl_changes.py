@@ -163,17 +163,38 @@ def test_a_request_deletes_a_limited_number_of_acls(monkeypatch: pytest.MonkeyPa
     assert too_many.records == ()
 
 
-def test_filters_that_may_match_many_acls_are_limited_and_exact_ones_are_not(
+def test_filters_that_compare_with_every_acl_are_limited_and_others_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acl_changes, "MAX_COMPARISONS", 4)
+    monkeypatch.setattr(acl_changes, "MAX_COMPARISONS", 6)
     image = image_of(acl("a"), acl("b"))
-    wide = AclFilter(name="none")
-    filters = [wide, wide, wide, exactly(acl("a")), exactly(acl("b"))]
-    results = delete_acls(image, filters).results
-    codes = [each.error.code for each in results]
-    assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0, 0]
-    assert [list(each.acls) for each in results[3:]] == [[acl("a")], [acl("b")]]
+    wide = AclFilter(host="none")
+    named = AclFilter(name="none")
+    others = AclFilter(principal="User:none")
+    filters = [wide, wide, wide, wide, *[named, others] * 5]
+    codes = [each.error.code for each in delete_acls(image, filters).results]
+    assert codes == [0, 0, 0, ErrorCode.POLICY_VIOLATION, *[0] * 10]
+
+
+@pytest.mark.parametrize("name", ["a", "ab", "abc", "*", "x", "", "a" * 2000])
+@pytest.mark.parametrize("pattern", [PatternType.ANY, PatternType.MATCH, LITERAL])
+@pytest.mark.parametrize("principal", [None, "User:alice", "User:none"])
+def test_a_deletion_finds_what_a_listing_finds(
+    name: str, pattern: PatternType, principal: str | None
+) -> None:
+    acls = [
+        acl(each, who, pattern=kind)
+        for each in ("a", "ab", "*", "xx")
+        for who in ("User:alice", "User:bob")
+        for kind in (LITERAL, PatternType.PREFIXED)
+    ]
+    for wanted in (
+        AclFilter(TOPIC, name, pattern, principal),
+        AclFilter(name=name, pattern_type=pattern, principal=principal),
+        AclFilter(pattern_type=pattern, principal=principal),
+    ):
+        (result,) = delete_acls(image_of(*acls), [wanted]).results
+        assert set(result.acls) == {each for each in acls if wanted.matches(each)}
 
 
 def test_deleting_one_of_several_acls_keeps_the_deny() -> None:

@@ -83,6 +83,8 @@ class AuditLog:
         """The client has changed who may do what: an ACL, a user, a quota. `change` is a fixed
         sentence; `fields` contain no secret. Such clients have the right to do so, so that their
         lines are not limited."""
+        if not log.isEnabledFor(logging.INFO):
+            return
         extra = {
             "principal": str(session.principal),
             "host": session.host,

@@ -6,13 +6,16 @@ A broker without SASL listeners does not import it.
 import asyncio
 import hmac
 from collections.abc import Iterable
+from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.authentication.listener_logins import ListenerLogins, TokenLookup
 from headrace.broker.authentication.sessions import Sessions
 from headrace.broker.network.connection import Dispatch
 from headrace.broker.network.server import Server
+from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
 from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
@@ -46,6 +49,7 @@ class AuthenticationHost(Protocol):
     loop: asyncio.AbstractEventLoop
     offload: Offload
     server: Server
+    access: AccessControl
 
     @property
     def metadata(self) -> MetadataView: ...
@@ -83,6 +87,7 @@ class Authentication:
             image=lambda: broker.metadata.image,
             random=broker.random,
             decoy_secret=self._decoy_secret,
+            audit=broker.access.audit,
             tokens=lambda token_id, mechanism: self.find_token(token_id, mechanism),
             bearer_tokens=await self._start_jwks(settings.oauthbearer),
         )
@@ -90,6 +95,8 @@ class Authentication:
     async def _start_jwks(self, settings: OAuthBearerSettings | None) -> "Jwks | None":
         if settings is None:
             return None
+        if find_spec("jwt") is None or find_spec("cryptography") is None:
+            raise StartupError("OAUTHBEARER needs PyJWT: pip install 'headrace[security]'")
         from headrace.broker.authentication.jwks import Jwks
         from headrace.broker.authentication.key_download import download
 

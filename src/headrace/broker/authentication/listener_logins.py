@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
 
+from headrace.broker.access.audit_log import AuditLog
 from headrace.broker.authentication.sessions import Sessions
 from headrace.broker.network.connection import Connection, Dispatch
 from headrace.cluster.image import MetadataImage
@@ -55,6 +56,7 @@ class ListenerLogins:
         random: Random,
         decoy_secret: bytes,
         tokens: TokenLookup,
+        audit: AuditLog,
         bearer_tokens: BearerTokens | None = None,
     ) -> None:
         self.mechanisms = settings.mechanisms
@@ -67,6 +69,7 @@ class ListenerLogins:
         self._image = image
         self._random = random
         self._tokens = tokens
+        self.log_login = audit.log_login
         self._bearer_tokens = bearer_tokens
         self._plain_users = PlainUsers(settings.plain_passwords)
         self._decoys: dict[ScramMechanism, DecoyCredentials] = {

@@ -18,8 +18,8 @@ the same states without ApiVersions, and must end with the same mechanism and pr
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -38,7 +38,7 @@ from headrace.protocol.messages.sasl_handshake import (
     SaslHandshakeResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.principal import Principal
+from headrace.security.principal import Principal, user
 from headrace.security.sasl.exchange import (
     Challenge,
     Exchange,
@@ -47,12 +47,12 @@ from headrace.security.sasl.exchange import (
     UnknownKey,
     invalid_credentials_text,
 )
-
-log = logging.getLogger(__name__)
+from headrace.security.session import Session
 
 FIRST_FRAMED_HANDSHAKE: Final = 1
 """After a handshake of this version, tokens come in SaslAuthenticate requests."""
 _SHOWN_MECHANISM_CHARS: Final = 64
+_SHOWN_USER_CHARS: Final = 256
 _RESPONSE_ERROR: Final = slice(
     8, 10
 )  # of a framed ApiVersions response: size, correlation id, code
@@ -92,6 +92,10 @@ class LoginHost(Protocol):
 
     async def find_key(self, key_id: str) -> None:
         """Fetches the keys that sign tokens, unless that was done a moment ago."""
+        ...
+
+    def log_login(self, session: Session, mechanism: str, *, error: str | None = None) -> None:
+        """Writes the end of a login to the audit log."""
         ...
 
 
@@ -230,8 +234,10 @@ class Login:
             text = checked.client_text or invalid_credentials_text(
                 self._mechanism, reauthentication=self._previous is not None
             )
-            return self._refuse(connection, checked.reason, refusal(text))
+            claimed = checked.claimed_user
+            return self._refuse(connection, checked.reason, refusal(text), claimed)
         lifetime_ms = self._authenticated(connection, checked, self._mechanism)
+        self._host.log_login(connection.session, self._mechanism)
         return answer(checked, lifetime_ms)
 
     def _checked(self, outcome: Success | Failure) -> Success | Failure:
@@ -260,18 +266,15 @@ class Login:
 
     # --- failures -------------------------------------------------------------------------------
 
-    def _refuse(self, connection: Connection, reason: str, response: Parts | None) -> Serial:
+    def _refuse(
+        self, connection: Connection, reason: str, response: Parts | None, claimed_user: str = ""
+    ) -> Serial:
         """Sends the response after the delay, and closes the connection."""
         self._state = LoginState.FAILED
-        log.info(
-            "authentication failed",
-            extra={
-                "peer": connection.peer,
-                "listener": connection.listener,
-                "mechanism": self._mechanism or None,
-                "reason": reason,
-            },
-        )
+        session = connection.session
+        if claimed_user:
+            session = replace(session, principal=user(claimed_user[:_SHOWN_USER_CHARS]))
+        self._host.log_login(session, self._mechanism or "-", error=reason)
 
         async def delayed() -> object:
             await asyncio.sleep(self._host.failure_delay_s)

@@ -36,6 +36,13 @@ async def handle(
     results = await broker.metadata.decide(
         lambda controller: controller.alter_scram_credentials(deletions, upsertions)
     )
+    changes = {each.user: "deleted a credential" for each in deletions}
+    changes |= {each.user: "set a credential" for each in upsertions}
+    for altered in results:
+        if not altered.error.code:
+            broker.access.audit.log_change(
+                context.session, changes[altered.user], user=altered.user
+            )
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(

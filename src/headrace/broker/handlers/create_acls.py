@@ -43,7 +43,7 @@ async def handle(
     outcomes = zip(acls, results, strict=True)
     for acl in dict.fromkeys(acl for acl, error in outcomes if error.code == ErrorCode.NONE):
         if acl not in known:
-            broker.access.audit.log_change(context.session, "created an ACL", acl=str(acl))
+            broker.access.audit.log_change(context.session, "created an ACL", acl=acl)
     return _response(list(results))
 
 

@@ -44,7 +44,7 @@ async def handle(
     filters = [_filter(each) for each in request.filters]
     results = await broker.metadata.decide(lambda controller: controller.delete_acls(filters))
     for acl in dict.fromkeys(acl for result in results for acl in result.acls):
-        broker.access.audit.log_change(context.session, "deleted an ACL", acl=str(acl))
+        broker.access.audit.log_change(context.session, "deleted an ACL", acl=acl)
     return _response(list(results))
 
 

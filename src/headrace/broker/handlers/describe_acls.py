@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.acl_changes import check_filter
@@ -32,7 +34,13 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 
-def handle(broker: Broker, context: Context, request: DescribeAclsRequest) -> DescribeAclsResponse:
+ACLS_PER_SLICE: Final = 1_000
+"""Other connections are served in between: a cluster may have many ACLs."""
+
+
+async def handle(
+    broker: Broker, context: Context, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
     if not broker.access.is_enforced:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,
@@ -52,28 +60,38 @@ def handle(broker: Broker, context: Context, request: DescribeAclsRequest) -> De
     except Refused as refused:
         code, message = refused.error
         return DescribeAclsResponse(error_code=code, error_message=message)
-    by_pattern: dict[ResourcePattern, list[Acl]] = {}
-    for acl in broker.metadata.image.acls:
-        if wanted.matches(acl):
-            by_pattern.setdefault(acl.pattern, []).append(acl)
     return DescribeAclsResponse(
-        error_message=None,
-        resources=[_resource(pattern, acls) for pattern, acls in by_pattern.items()],
+        error_message=None, resources=await _resources(broker.metadata.image.acls, wanted)
     )
 
 
-def _resource(pattern: ResourcePattern, acls: list[Acl]) -> DescribeAclsResource:
+async def _resources(acls: Mapping[Acl, None], wanted: AclFilter) -> list[DescribeAclsResource]:
+    """The ACLs of one image, which does not change meanwhile, by resource."""
+    found: dict[ResourcePattern, DescribeAclsResource] = {}
+    for number, acl in enumerate(acls, start=1):
+        if number % ACLS_PER_SLICE == 0:
+            await asyncio.sleep(0)
+        if wanted.matches(acl):
+            resource = found.get(acl.pattern)
+            if resource is None:
+                resource = found[acl.pattern] = _resource(acl.pattern)
+            resource.acls.append(_description(acl))
+    return list(found.values())
+
+
+def _resource(pattern: ResourcePattern) -> DescribeAclsResource:
     return DescribeAclsResource(
         resource_type=pattern.type,
         resource_name=pattern.name,
         pattern_type=pattern.pattern_type,
-        acls=[
-            AclDescription(
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in acls
-        ],
+        acls=[],
+    )
+
+
+def _description(acl: Acl) -> AclDescription:
+    return AclDescription(
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
     )

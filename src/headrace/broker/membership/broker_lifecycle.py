@@ -21,6 +21,7 @@ from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.client.connection import Address
 from headrace.client.errors import RequestTimedOut, UnknownBroker
+from headrace.cluster.listeners import Listener
 from headrace.cluster.metadata_store import (
     AnotherCluster,
     ClusterStore,
@@ -65,7 +66,7 @@ class BrokerLifecycle:
         answer_here: Callable[[Struct], Awaitable[Struct]],
         *,
         node_id: int,
-        listener: str | None,
+        listener: Listener,
         detect_crashes: bool,
     ) -> None:
         self._store = store
@@ -118,9 +119,12 @@ class BrokerLifecycle:
         return None if known is None else known.incarnation_id
 
     def _address(self, broker: BrokerRegistration) -> Address | None:
-        endpoint = broker.endpoint(self._listener) if self._listener else None
-        if endpoint is None and broker.endpoints and not self._listener:
-            endpoint = broker.endpoints[0]
+        ours = self._listener
+        endpoint = broker.endpoint(ours.name)
+        if endpoint is None:
+            # Without a configured listener, that of another broker may have another name.
+            same = [e for e in broker.endpoints if e.security_protocol == ours.security_protocol]
+            endpoint = same[0] if same else None
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     # --- joining and leaving --------------------------------------------------------------------

@@ -10,17 +10,18 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.membership.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from headrace.broker.membership.cluster_role import ClusterRoleHost
 from headrace.broker.membership.forwarding import Forwarding
-from headrace.broker.membership.peers import Peers
+from headrace.broker.membership.peers import PeerConnector, Peers
 from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.broker.network.dispatch import RequestHost, handler_of
 from headrace.broker.partitions.stray_partitions import update_stray_partitions
 from headrace.broker.runtime.errors import StartupError
+from headrace.client.connection import connect
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_store import ClusterStore, Elected, StoreError
 from headrace.cluster.topology import BrokerRegistration as RegisteredBroker
@@ -38,6 +39,9 @@ from headrace.protocol.messages.leave_cluster import (
 )
 from headrace.protocol.types import encode_uuid
 from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.tls.tls_listeners import TlsListeners
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,8 @@ class Replication(Protocol):
 
 class ClusterMemberHost(ClusterRoleHost, RequestHost, Protocol):
     """The part of the broker that a member uses."""
+
+    tls: "TlsListeners | None"
 
     @property
     def producer_ids(self) -> ProducerIds: ...
@@ -78,9 +84,10 @@ class ClusterMember:
             broker.node_id,
             lambda id_: self.membership.address_of(id_),
             lambda id_: self.membership.incarnation_of(id_),
+            self._connector(),
         )
         self.forwarding = self.metadata.forwarding = Forwarding(
-            broker.node_id, lambda: self.membership, partial(handler_of, broker)
+            broker.node_id, lambda: self.membership, partial(handler_of, broker), broker.access
         )
         self.membership = BrokerLifecycle(
             store,
@@ -89,7 +96,7 @@ class ClusterMember:
             self._make_active_controller,
             self.forwarding.answer_here,
             node_id=broker.node_id,
-            listener=settings.string("inter.broker.listener.name"),
+            listener=settings.inter_broker_listener,
             detect_crashes=settings.boolean("headrace.fast.failure.detection"),
         )
         self.metadata.add_listener(self.peers.drop_earlier_incarnations)
@@ -97,6 +104,19 @@ class ClusterMember:
     @property
     def broker_epoch(self) -> int:
         return self.membership.broker_epoch
+
+    def _connector(self) -> PeerConnector:
+        broker, listener = self._broker, self._broker.settings.inter_broker_listener
+        if listener.security_protocol == "PLAINTEXT":
+            return connect
+        from headrace.broker.membership.peer_security import SecurePeerConnector
+
+        return SecurePeerConnector(
+            listener,
+            lambda: None if broker.tls is None else broker.tls.peer_context,
+            broker.settings.inter_broker_login,
+            broker.random,
+        )
 
     def _make_active_controller(self, elected: Elected) -> ActiveController:
         settings = self._broker.settings

@@ -47,9 +47,9 @@ class Forwarded(NamedTuple):
 
 
 def wrap_request(
-    spec: ApiSpec, request: Struct, version: int, *, client_id: str, session: Session | None
+    spec: ApiSpec, request: Struct, version: int, client_id: str, session: Session
 ) -> EnvelopeRequest:
-    """The envelope of a client's request; without a session, of this broker's own request."""
+    """The envelope of a client's request."""
     header = RequestHeader(
         request_api_key=spec.key,
         request_api_version=version,
@@ -57,8 +57,6 @@ def wrap_request(
         client_id=client_id,
     )
     data = header.encode(spec.request_header_version(version)) + request.encode(version)
-    if session is None:
-        return EnvelopeRequest(request_data=data, request_principal=None)
     return EnvelopeRequest(
         request_data=data,
         request_principal=_encode_principal(session.principal),
@@ -106,8 +104,6 @@ def unwrap_response(spec: ApiSpec, version: int, data: bytes) -> Struct:
 
 
 def _client(envelope: EnvelopeRequest, broker: Session) -> Session:
-    if envelope.request_principal is None:
-        return broker
     try:
         host = str(ip_address(envelope.client_host_address))
     except ValueError:
@@ -134,8 +130,10 @@ def _encode_principal(principal: Principal) -> bytes:
     return version + data.encode(_PRINCIPAL_VERSION)
 
 
-def _decode_principal(data: bytes) -> Principal:
+def _decode_principal(data: bytes | None) -> Principal:
     try:
+        if data is None:
+            raise ValueError("it is null")
         version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
         if version != _PRINCIPAL_VERSION:
             raise ValueError(f"version {version} of a principal is unknown")

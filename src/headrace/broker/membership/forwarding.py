@@ -1,8 +1,12 @@
 """Forwards requests that only the controller can decide to the controller.
 
-The request travels in an envelope, with the client's identity. It is never forwarded again: the
-receiving broker answers it or refuses the envelope with NOT_CONTROLLER. The broker with the
-client's connection then looks for the controller again until the request's time limit.
+The request of an authenticated client travels in an envelope, with the client's identity. So does
+every request if there is an authorizer. A cluster without both forwards requests as they are, as
+0.1.0 did: its brokers know no envelopes.
+
+A forwarded request is never forwarded again: the receiving broker answers it or refuses it with
+NOT_CONTROLLER. The broker with the client's connection then looks for the controller again until
+the request's time limit.
 """
 
 import asyncio
@@ -10,7 +14,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.membership.envelopes import unwrap_response, wrap_request
+from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
@@ -19,7 +25,7 @@ from headrace.controller.errors import NotController, require_active
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
-from headrace.protocol.api import APIS, ApiKey, ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
@@ -33,8 +39,10 @@ from headrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headrace.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headrace.protocol.messages.envelope import EnvelopeResponse
 from headrace.protocol.struct import Struct
+from headrace.security.acl import AclOperation
+from headrace.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
@@ -66,8 +74,10 @@ class Forwarding:
         node_id: int,
         membership: "Callable[[], BrokerLifecycle]",
         handler_of: Callable[[ApiKey], Handle],
+        access: AccessControl,
     ) -> None:
         """`handler_of` returns this broker's own handler of an API."""
+        self._access = access
         self._node_id = node_id
         self._membership = membership
         self._handler_of = handler_of
@@ -83,6 +93,22 @@ class Forwarding:
     async def _answer(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
     ) -> Answer:
+        if self._is_from_broker(context):
+            try:
+                return await self.answer_forwarded(spec, handle, context, request)
+            except NotController:
+                return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
+        return await self._forward(spec, handle, context, request)
+
+    def _is_from_broker(self, context: Context) -> bool:
+        """Whether a broker has sent the request. Its client id alone proves nothing."""
+        return context.client_id.startswith(CLIENT_ID_PREFIX) and self._access.shows_cluster(
+            context.session, AclOperation.CLUSTER_ACTION
+        )
+
+    async def _forward(
+        self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
+    ) -> Answer:
         """The controller's response, within the client's time limit."""
         timeout_ms = getattr(request, "timeout_ms", None) or 0
         timeout_s = timeout_ms / 1000 if timeout_ms > 0 else DEFAULT_TIMEOUT_S
@@ -93,13 +119,9 @@ class Forwarding:
                     try:
                         if membership.active_controller is not None:
                             return await resolve_reply(handle(context, request))
-                        answer = await membership.ask(
-                            _envelope(spec, context, request),
-                            EnvelopeResponse,
-                            timeout_s=timeout_s,
-                        )
-                        if answer.error_code != ErrorCode.NOT_CONTROLLER:
-                            return _unwrap(spec, request, context.version, answer)
+                        answer = await self._ask(spec, context, request, timeout_s)
+                        if not _is_refused(answer):
+                            return answer
                     except (ClientError, NotController):
                         pass
                     await asyncio.sleep(RETRY_S)
@@ -109,6 +131,29 @@ class Forwarding:
         except TooLarge:
             code = ErrorCode.POLICY_VIOLATION
             return _refusal(spec, request, context.version, code, _TOO_LARGE)
+
+    async def _ask(
+        self, spec: ApiSpec, context: Context, request: Struct, timeout_s: float
+    ) -> Struct:
+        """The response of the active controller on another broker."""
+        version, session = context.version, context.session
+        ask = self._membership().ask
+        if not self._access.is_enforced and session.principal == ANONYMOUS:
+            return await ask(request, spec.response, timeout_s=timeout_s, version=version)
+        envelope = wrap_request(spec, request, version, context.client_id, session)
+        answer = await ask(envelope, EnvelopeResponse, timeout_s=timeout_s)
+        code = code_of_number(answer.error_code)
+        if not code and answer.response_data is not None:
+            return unwrap_response(spec, version, answer.response_data)
+        if code != ErrorCode.NOT_CONTROLLER:
+            # The client would not understand an error of the envelope itself.
+            log.error(
+                "the controller refused a forwarded request: does the principal of this broker "
+                "have CLUSTER_ACTION?",
+                extra={"api": spec.name, "error": code.name},
+            )
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        return _refusal(spec, request, version, code, None)
 
     async def answer_forwarded(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
@@ -127,13 +172,11 @@ class Forwarding:
     # --- this broker's own requests -------------------------------------------------------------
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
-        spec = APIS[ApiKey.CREATE_TOPICS]
-        request = CreateTopicsRequest(
-            topics=[_creatable(topic) for topic in topics], timeout_ms=int(ONE_TRY_S * 1000)
-        )
-        context = Context(None, spec.max_version, b"")
-        answer = await self._answer(spec, self._handler_of(spec.key), context, request)
-        assert isinstance(answer, CreateTopicsResponse)
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
+        answer = await self.to_controller(request, CreateTopicsResponse)
+        if answer is None:
+            error = ApiError(ErrorCode.REQUEST_TIMED_OUT, _NO_CONTROLLER)
+            return [CreatedTopic(topic.name, error) for topic in topics]
         return [
             CreatedTopic(
                 result.name,
@@ -187,27 +230,6 @@ class Forwarding:
             return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
         assert isinstance(answer, Struct)
         return answer
-
-
-def _envelope(spec: ApiSpec, context: Context, request: Struct) -> EnvelopeRequest:
-    version, session = context.version, context.session
-    if session.is_internal:
-        return wrap_request(spec, request, version, client_id="", session=None)
-    return wrap_request(spec, request, version, client_id=context.client_id, session=session)
-
-
-def _unwrap(spec: ApiSpec, request: Struct, version: int, envelope: EnvelopeResponse) -> Struct:
-    """The controller's response to the client. The client would not understand an error of the
-    envelope itself, so it gets UNKNOWN_SERVER_ERROR, as in Kafka."""
-    code = envelope.error_code
-    if code or envelope.response_data is None:
-        log.error(
-            "the controller refused a forwarded request: does the principal of this broker have "
-            "CLUSTER_ACTION?",
-            extra={"api": spec.name, "error": code_of_number(code).name},
-        )
-        return _refusal(spec, request, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    return unwrap_response(spec, version, envelope.response_data)
 
 
 def _refusal(

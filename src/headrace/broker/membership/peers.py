@@ -11,7 +11,7 @@ soon as the next incarnation is known.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from headrace.client.connection import Address, ClientConnection, connect, spec_of
 from headrace.client.errors import ClientClosed, UnknownBroker
@@ -25,6 +25,16 @@ METADATA: Final = "metadata"
 
 CONNECT_TIMEOUT_S: Final = 5.0  # a peer is on the same network
 CLIENT_ID_PREFIX: Final = "headrace-broker-"
+
+
+class PeerConnector(Protocol):
+    """Opens connections to other brokers."""
+
+    async def __call__(
+        self, address: Address, /, *, client_id: str, timeout_s: float
+    ) -> ClientConnection:
+        """An open connection, after the login; raises `ClientError`."""
+        ...
 
 
 class _PeerConnection(NamedTuple):
@@ -47,7 +57,7 @@ class Peers:
     """Requests to other brokers, by their ids.
 
     `address_of` returns the current address of a broker, `incarnation_of` its current incarnation;
-    both return None if it is unknown.
+    both return None if it is unknown. `connector` is for listeners with TLS or SASL.
     """
 
     def __init__(
@@ -55,10 +65,12 @@ class Peers:
         node_id: int,
         address_of: Callable[[int], Address | None],
         incarnation_of: Callable[[int], bytes | None] = lambda _broker_id: None,
+        connector: PeerConnector = connect,
     ) -> None:
         self._client_id = f"{CLIENT_ID_PREFIX}{node_id}"
         self._address_of = address_of
         self._incarnation_of = incarnation_of
+        self._connector = connector
         self._connections: dict[tuple[int, str], _PeerConnection] = {}
         self._closed = False
         self.on_lost: Callable[[int], None] = lambda broker_id: None
@@ -129,7 +141,7 @@ class Peers:
     async def _connect(
         self, broker_id: int, address: Address, timeout_s: float
     ) -> ClientConnection:
-        made = await connect(address, client_id=self._client_id, timeout_s=timeout_s)
+        made = await self._connector(address, client_id=self._client_id, timeout_s=timeout_s)
         made.on_end = lambda: self._connection_ended(broker_id, address)
         return made
 

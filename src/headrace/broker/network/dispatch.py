@@ -239,8 +239,6 @@ class Dispatcher:
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
         handle = _with_access(self._broker, spec, entry.access, module, handle)
-        if self._broker.access.is_enforced:
-            handle = _with_api_name(spec.name, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
@@ -295,11 +293,14 @@ def _with_access(
     """The handler with the checks of its access rule; without an authorizer the handler itself."""
     authorize: Authorize | None = getattr(module, "authorize", None)
     access = broker.access
-    if not access.is_enforced or not (authorize or isinstance(rule, ClusterAccess)):
+    if not access.is_enforced:
         return handle
+    if authorize is None and not isinstance(rule, ClusterAccess):
+        return _with_api_name(spec.name, handle)
     from headrace.broker.access.request_check import RequestCheck, add_to_reply
 
     def authorized(context: Context, request: Struct) -> Reply:
+        CURRENT_API.set(spec.name)
         check = RequestCheck(access, context.session, spec, context.version, request)
         if isinstance(rule, ClusterAccess) and not access.allows_cluster(
             context.session, *rule.operations

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.broker.access.access_control import AccessControl
-from headrace.security.acl import CLUSTER_NAME, AclOperation, AclResourceType
+from headrace.security.acl import AclOperation
 from headrace.security.session import Session
 
 BROKER_CLIENT_ID_PREFIX: Final = "headrace-broker-"
@@ -37,6 +37,4 @@ class BrokerExemption:
             return False
         if not self._access.is_enforced:
             return self._is_member() and client_id.startswith(BROKER_CLIENT_ID_PREFIX)
-        return self._access.shows(
-            session, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
-        )
+        return self._access.shows_cluster(session, AclOperation.CLUSTER_ACTION)

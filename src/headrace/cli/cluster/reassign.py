@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import completion
+from headrace.cli.byte_rates import parse_byte_rate
 from headrace.cli.cluster.reassign_execution import PlanView, ReassignJob
 from headrace.cli.cluster.reassign_plan import (
     PlannedMove,
@@ -15,7 +16,6 @@ from headrace.cli.cluster.reassign_plan import (
     copied,
     leaders_of,
     parse_brokers,
-    parse_rate,
     replicas_of,
 )
 from headrace.cli.cluster.reassignment_file import Plan, read_plan, write_plan
@@ -116,7 +116,8 @@ def reassign(
         return _remove_throttles(session)
     if cancel:
         return _cancel_moves(session, topic, execute)
-    rate, brokers = parse_rate(throttle), parse_brokers(to)
+    rate = None if throttle is None else parse_byte_rate(throttle, "--throttle")
+    brokers = parse_brokers(to)
     read = None if plan is None else read_plan(plan)
     job = ReassignJob(session, rate, wait)
 

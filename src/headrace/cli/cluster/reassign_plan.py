@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.cli.cluster.status import Overview
-from headrace.cli.error_messages import not_found, usage
+from headrace.cli.error_messages import not_found
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.id_ranges import parse_ids
 from headrace.client.client import ClusterClient
@@ -21,8 +21,6 @@ Replicas = tuple[int, ...]
 
 ANSWER_S: Final = 2.0
 """The time limit for one broker's answer about its progress."""
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,22 +170,6 @@ def leaders_of(
 def parse_brokers(text: str | None) -> list[int] | None:
     """`1,2,4-6` as broker ids; None if the option was not given."""
     return parse_ids(text, "brokers")
-
-
-def parse_rate(text: str | None) -> int | None:
-    """`50M` as bytes per second; the units are k, M and G, and ki, Mi and Gi."""
-    if text is None:
-        return None
-    lowered = text.strip().lower().removesuffix("/s").removesuffix("b")
-    number = lowered.rstrip("kmgi")
-    unit = lowered[len(number) :]
-    try:
-        rate = int(float(number) * _UNITS[unit])
-    except (ValueError, KeyError, OverflowError):
-        rate = 0
-    if rate <= 0:
-        raise usage(f"--throttle takes bytes per second, such as 50M or 800k, not {text!r}")
-    return rate
 
 
 def human(size: int) -> str:

@@ -9,7 +9,7 @@ from headrace.protocol.types import boolean, bytes_, int16, nullable_bytes, stri
 
 
 class DefaultPrincipalData(Struct, versions=(0, 0), flexible_since=0):
-    """The principal in `request_principal`, after its version, an int16."""
+    """The client's principal."""
 
     type: string = ""
     name: string = ""
@@ -20,7 +20,7 @@ class EnvelopeRequest(Struct, versions=(0, 0), flexible_since=0):
     request_data: bytes_ = b""
     """The client's request, with its header."""
     request_principal: nullable_bytes = b""
-    """None for a request of the broker itself."""
+    """`DefaultPrincipalData` after its version, an int16."""
     client_host_address: bytes_ = b""
     client_listener: string = field(since=0, tag=10_000, ignorable=True, default="")
     client_security_protocol: string = field(since=0, tag=10_001, ignorable=True, default="")

@@ -41,6 +41,8 @@ class Failure:
     """For the log of the broker."""
     client_text: str | None = None
     """For the client; None for the text that says no more than that the credentials are invalid."""
+    claimed_user: str = ""
+    """The user that the client said it was, for the log; empty if it did not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,10 @@ class OAuthBearerExchange:
         acting_as = (authorization_id or "").replace("=2C", ",").replace("=3D", "=")
         if acting_as not in ("", valid.subject):
             return Failure(
-                f"{valid.subject!r} asked to act as {acting_as!r}",
+                f"asked to act as {acting_as!r}",
                 "Authentication failed: Client requested an authorization id that is different "
                 "from the token's principal name",
+                valid.subject,
             )
         return Success(user(valid.subject), expires_at_ms=valid.expires_at_ms)
 

@@ -53,10 +53,10 @@ class PlainExchange:
         if not password:
             return Failure("no password", "Authentication failed: password not specified")
         if not self._users.has_password(name, password):
-            return Failure(f"invalid user or password for {name!r}", _INVALID)
+            return Failure("invalid user or password", _INVALID, name)
         if authorization_id not in ("", name):
-            reason = f"{name!r} asked to act as {authorization_id!r}"
-            return Failure(reason, OTHER_AUTHORIZATION_ID)
+            reason = f"asked to act as {authorization_id!r}"
+            return Failure(reason, OTHER_AUTHORIZATION_ID, name)
         return Success(user(name))
 
 

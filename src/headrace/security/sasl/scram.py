@@ -143,8 +143,8 @@ class ScramExchange:
         first = _read_first(text)
         name = first.name
         if first.authorization_id not in ("", name):
-            reason = f"{name!r} asked to act as {first.authorization_id!r}"
-            return Failure(reason, OTHER_AUTHORIZATION_ID)
+            reason = f"asked to act as {first.authorization_id!r}"
+            return Failure(reason, OTHER_AUTHORIZATION_ID, name)
         # Both are computed for every user: the time must not show which one is used.
         decoy = self._lookup.decoys.of(name)
         token: TokenLogin | None = None
@@ -185,7 +185,7 @@ class ScramExchange:
         is_proved = hmac.compare_digest(stored_key, credential.stored_key)
         server_signature = hmac.digest(credential.server_key, signed, algorithm)
         if not (is_proved and started.is_known):
-            return Failure(f"invalid user or password for {started.name!r}")
+            return Failure("invalid user or password", claimed_user=started.name)
         return self._success(started, b"v=" + base64.b64encode(server_signature))
 
     def _success(self, started: _Started, answer: bytes) -> Success:

@@ -1,6 +1,7 @@
 """Access follows the metadata image at once, and the audit log says why."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
+from headrace.security.authorizer import Reason
 from headrace.security.principal import user
 from headrace.security.session import INTERNAL, Session
 from headrace.testing import VirtualClock
@@ -51,7 +53,7 @@ class Node:
             is_enforced=is_enforced,
             super_users=frozenset({ADMIN.principal}),
             allow_if_no_acl=is_open,
-            inter_broker_listener=ALICE.listener,
+            inter_broker_listener="BROKERS",
         )
 
     def load(self) -> None:
@@ -200,16 +202,29 @@ def test_of_several_operations_on_the_cluster_the_audit_log_has_the_one_that_dec
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = (ALTER, CLUSTER_ACTION)
+    broker = replace(ALICE, listener="BROKERS")
     with caplog.at_level(logging.DEBUG, LOGGER):
-        assert not node.access.allows_cluster(ALICE, *both)
+        assert not node.access.allows_cluster(broker, *both)
         for operation in both:
             granted = acl("kafka-cluster", operation, type_=CLUSTER)
             node.create(granted)
-            assert node.access.allows_cluster(ALICE, *both)
+            assert node.access.allows_cluster(broker, *both)
             node.delete(granted)
     assert [each["operation"] for each in lines(caplog, "denied")] == ["CLUSTER_ACTION"]
     allowed = [each["operation"] for each in lines(caplog, "allowed")]
     assert allowed == ["ALTER", "CLUSTER_ACTION"]
+
+
+def test_cluster_action_is_denied_on_the_listeners_of_clients_whatever_the_acls_say(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.create(acl("kafka-cluster", CLUSTER_ACTION, type_=CLUSTER))
+    with caplog.at_level(logging.INFO, LOGGER):
+        assert not node.access.allows_cluster(ALICE, CLUSTER_ACTION)
+    assert not node.access.shows_cluster(ALICE, CLUSTER_ACTION)
+    assert node.access.shows_cluster(replace(ALICE, listener="BROKERS"), CLUSTER_ACTION)
+    (line,) = lines(caplog, "denied")
+    assert line["rule"] == Reason.WRONG_LISTENER.value
 
 
 def test_a_flood_of_denied_requests_is_counted_and_not_logged(

@@ -15,6 +15,7 @@ from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.clock import SystemClock
 from headrace.cluster.controller_settings import ControllerSettings
+from headrace.cluster.listeners import Listener
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import Elected, Registration
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
@@ -82,7 +83,7 @@ def member_of(store: TroubledStore) -> BrokerLifecycle:
         make_active_controller,
         _answer,
         node_id=ME,
-        listener=None,
+        listener=Listener("PLAINTEXT", "", 0, "PLAINTEXT"),
         detect_crashes=False,
     )
 

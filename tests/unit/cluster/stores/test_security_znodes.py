@@ -1,6 +1,8 @@
 """Security znodes have the paths and documents of Apache Kafka 3.9 in ZooKeeper mode."""
 
 import json
+import traceback
+from base64 import b64encode
 
 import pytest
 
@@ -11,11 +13,11 @@ from headrace.cluster.metadata_records import (
     MetadataRecord,
     ScramCredentialChanged,
 )
-from headrace.cluster.metadata_store import CorruptStore, Elected
+from headrace.cluster.metadata_store import CorruptStore, Elected, TooLarge
 from headrace.cluster.stores import security_znodes
 from headrace.cluster.stores.multi_packing import pack_steps
 from headrace.cluster.stores.znode_planner import ZnodePlanner
-from headrace.cluster.stores.zookeeper_client import Create, Op, SetData
+from headrace.cluster.stores.zookeeper_client import Create, Op, OpFailed, SetData
 from headrace.security.acl import (
     Acl,
     AclOperation,
@@ -29,7 +31,7 @@ from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import Principal
 from headrace.security.scram_credential import ScramCredential, ScramMechanism
 from headrace.testing.simulated_znodes import ZnodeTree
-from support.brokers.security_records import PREFIX_ACL, TOPIC_ACL
+from support.brokers.security_records import CREDENTIAL, PREFIX_ACL, TOPIC_ACL
 from support.brokers.znode_tables import new_tree, read_tree
 
 ELECTED = Elected(1, 7, 0)
@@ -208,3 +210,26 @@ def test_names_of_entities_are_encoded_as_kafkas_sanitizer_does(
 ) -> None:
     assert security_znodes.sanitize(name) == child
     assert security_znodes.desanitize(child) == name
+
+
+def test_acls_that_do_not_fit_into_a_znode_are_refused_with_a_remedy() -> None:
+    tree = new_tree()
+    acls = [TOPIC_ACL._replace(principal=f"User:{number:0>200}") for number in range(5_000)]
+    with pytest.raises(TooLarge, match=r"/kafka-acl/Topic/orders .* use prefixed ACLs"):
+        write(tree, *map(AclCreated, acls))
+
+
+def test_a_failed_write_of_credentials_shows_no_secret() -> None:
+    tree = new_tree()
+    planner = ZnodePlanner(read_tree(tree), ELECTED)
+    record = ScramCredentialChanged("alice", ScramMechanism.SCRAM_SHA_256, CREDENTIAL)
+    (ops,) = pack_steps(planner.plan([record]))
+    tree.write(ops, session_id=0)
+    with pytest.raises(OpFailed) as caught:
+        tree.write(ops, session_id=0)  # the znode exists
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "/config/users/alice" in shown
+    for part in (CREDENTIAL.salt, CREDENTIAL.stored_key, CREDENTIAL.server_key):
+        assert b64encode(part).decode() not in shown
+        assert b64encode(part).decode() not in repr(planner.stored)
+        assert repr(part) not in shown

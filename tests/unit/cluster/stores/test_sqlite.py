@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from headrace.cluster.metadata_records import (
     PartitionChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScramCredentialChanged,
     TopicCreated,
     TopicDeleted,
 )
@@ -36,7 +38,7 @@ from headrace.cluster.metadata_store import (
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
-from support.brokers.security_records import SECURITY_RECORDS, SECURITY_REMOVALS
+from support.brokers.security_records import SECRET, SECURITY_RECORDS, SECURITY_REMOVALS
 
 ONE = Partition(replicas=(1,), isr=(1,), leader=1)
 A, B = b"a" * 16, b"b" * 16
@@ -177,6 +179,20 @@ def test_a_full_disk_error_says_what_to_do(tmp_path: Path) -> None:
             store.commit([ClusterNamed("c" * 100_000)], expected_version=0)
     finally:
         store.close()
+
+
+def test_a_failed_commit_of_credentials_shows_no_secret(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "metadata.db")
+    try:
+        store._db.execute("PRAGMA max_page_count = 1")
+        records = SECURITY_RECORDS * 2_000
+        changed = [record for record in records if isinstance(record, ScramCredentialChanged)]
+        users = [record._replace(user=f"u{n}") for n, record in enumerate(changed)]
+        with pytest.raises(StoreError) as caught:
+            store.commit(users, expected_version=0)
+    finally:
+        store.close()
+    assert SECRET.decode() not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_second_process_gets_a_file_in_use_error(tmp_path: Path) -> None:

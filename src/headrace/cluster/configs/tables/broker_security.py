@@ -18,9 +18,9 @@ delegation.token.secret.key password null
     Secret that signs delegation tokens; must be the same on every broker.
 password.encoder.iterations int 4096 min=1024 LOW hidden
     Iterations that derive the key of encrypted passwords from the secret.
-password.encoder.old.secret password null hidden
+password.encoder.old.secret password null
     Previous secret, while password.encoder.secret is being replaced.
-password.encoder.secret password null hidden
+password.encoder.secret password null
     Secret that encrypts the passwords of dynamic settings; must be the same on every broker.
 sasl.enabled.mechanisms list GSSAPI per-broker
     SASL mechanisms that clients may use.

@@ -1,0 +1,1 @@
+"""`headrace quota`: the limits of users, client ids and addresses."""
