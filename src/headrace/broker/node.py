@@ -463,7 +463,7 @@ class Broker:
             # A fast path does not measure the time of its requests.
             measures = self.quotas.limits_request_time
             self.server.allow_fast_paths(allowed=not measures, reason="request_percentage")
-            self.server.address_delay_s = self.quotas.connection_throttle_s
+            self.server.throttle_addresses(self.quotas.connection_throttle_s)
 
     def _count_full_logs(self, directory: str | None) -> int:
         """The number of logs in this directory, or in all, whose last append failed on a full
