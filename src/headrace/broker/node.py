@@ -536,6 +536,8 @@ class Broker:
         """Stops the parts that were built."""
         if self.authentication is not None:
             self.authentication.stop()
+        if self.tls is not None:
+            self.tls.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

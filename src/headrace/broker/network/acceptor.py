@@ -113,10 +113,10 @@ class Acceptor:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
-            if error.errno not in _EXHAUSTED:
-                raise
-            log.error("cannot accept connections", extra={"error": error.strerror})
-            self._pause(PAUSE_S)
+            # Other errors are those of one connection, which is gone.
+            if error.errno in _EXHAUSTED:
+                log.error("cannot accept connections", extra={"error": error.strerror})
+                self._pause(PAUSE_S)
             return
         self._accepted(connected)
 
