@@ -28,6 +28,7 @@ from headrace.controller.config_validation import (
     check_broker,
     check_client_metrics,
     check_group,
+    check_listener_settings,
     check_topic,
     check_topic_name,
 )
@@ -163,6 +164,7 @@ class ConfigControl:
             {n: value for n, value in wanted.items() if n in changes or not is_password(n)},
         )
         if resource.type is ConfigResourceType.BROKER:
+            check_listener_settings(name for name, value in changes.items() if value is not None)
             changes = {name: self._stored_value(name, value) for name, value in changes.items()}
         return [ConfigChanged(resource, name, value) for name, value in changes.items()]
 

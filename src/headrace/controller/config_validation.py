@@ -27,6 +27,7 @@ _CLUSTER_WIDE_LISTENER_SETTINGS: Final = (
     "max.connection.creation.rate",
     "num.network.threads",
 )
+_DYNAMIC_LISTENER_SETTINGS: Final = ("max.connections", "max.connection.creation.rate")
 _MATCHABLE: Final = (
     "client_instance_id",
     "client_id",
@@ -107,6 +108,23 @@ def check_broker(configs: Mapping[str, str], *, one_broker: bool) -> None:
             (name for name in configs if _is_per_broker(name)),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
+
+
+def check_listener_settings(changed: Iterable[str]) -> None:
+    """Checks the names of a broker's changed settings.
+
+    While a listener is open, only its certificates and its limits of connections change. Kafka
+    refuses any other change as well, because it would have no effect.
+    """
+    _refuse_names(
+        (name for name in changed if base_name(name) != name and not _is_dynamic(base_name(name))),
+        "Configs cannot be updated dynamically for existing listener, restart broker or create a "
+        "new listener for update",
+    )
+
+
+def _is_dynamic(name: str) -> bool:
+    return name.startswith(_TLS_STORES) or name in _DYNAMIC_LISTENER_SETTINGS
 
 
 def check_group(name: str, configs: Mapping[str, str], effective: EffectiveConfig) -> None:
