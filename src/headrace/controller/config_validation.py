@@ -1,7 +1,7 @@
 """Checks the whole configuration of a resource. Pure; raises `Refused` in Kafka's words."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from headrace.cluster.configs.catalog import (
@@ -14,6 +14,7 @@ from headrace.cluster.configs.catalog import (
 )
 from headrace.cluster.configs.config_def import ConfigDef, InvalidConfig, UpdateMode
 from headrace.cluster.effective_config import EffectiveConfig
+from headrace.cluster.listener_settings import listener_prefix
 from headrace.cluster.topic_names import name_problem
 from headrace.controller.result import Refused
 from headrace.protocol.errors import ErrorCode
@@ -27,7 +28,6 @@ _CLUSTER_WIDE_LISTENER_SETTINGS: Final = (
     "max.connection.creation.rate",
     "num.network.threads",
 )
-_DYNAMIC_LISTENER_SETTINGS: Final = ("max.connections", "max.connection.creation.rate")
 _MATCHABLE: Final = (
     "client_instance_id",
     "client_id",
@@ -110,21 +110,21 @@ def check_broker(configs: Mapping[str, str], *, one_broker: bool) -> None:
         )
 
 
-def check_listener_settings(changed: Iterable[str]) -> None:
-    """Checks the names of a broker's changed settings.
-
-    While a listener is open, only its certificates and its limits of connections change. Kafka
-    refuses any other change as well, because it would have no effect.
-    """
-    _refuse_names(
-        (name for name in changed if base_name(name) != name and not _is_dynamic(base_name(name))),
-        "Configs cannot be updated dynamically for existing listener, restart broker or create a "
-        "new listener for update",
-    )
-
-
-def _is_dynamic(name: str) -> bool:
-    return name.startswith(_TLS_STORES) or name in _DYNAMIC_LISTENER_SETTINGS
+def check_listener_changes(names: Collection[str], listeners: Iterable[str]) -> None:
+    """Checks that of running listeners, only TLS stores and limits of connections change."""
+    changeable = _CLUSTER_WIDE_LISTENER_SETTINGS
+    for listener in listeners:
+        prefix = listener_prefix(listener)
+        for name in names:
+            base = base_name(name)
+            if not name.startswith(prefix) or base not in BROKER or base in changeable:
+                continue
+            if not base.startswith(_TLS_STORES):
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    "Configs cannot be updated dynamically for existing listener "
+                    f"ListenerName({listener}), restart broker or create a new listener for update",
+                )
 
 
 def check_group(name: str, configs: Mapping[str, str], effective: EffectiveConfig) -> None:

@@ -164,17 +164,6 @@ def test_append_and_subtract_start_from_the_default_and_keep_no_duplicates() -> 
         (
             BROKER,
             "1",
-            ("listener.name.x.plain.connections.max.reauth.ms", "5", SET),
-            ErrorCode.INVALID_REQUEST,
-            (
-                "Configs cannot be updated dynamically for existing listener, restart broker or "
-                "create a new listener for update: "
-                "[listener.name.x.plain.connections.max.reauth.ms]"
-            ),
-        ),
-        (
-            BROKER,
-            "1",
             ("sasl.enabled.mechanisms", "PLAIN", SET),
             ErrorCode.INVALID_REQUEST,
             "Cannot update these configs dynamically: [sasl.enabled.mechanisms]",
