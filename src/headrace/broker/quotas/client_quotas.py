@@ -1,8 +1,8 @@
 """The client quotas of one broker, as the current metadata image has them.
 
-Guarantees: while no quota is configured, `is_active` is False, nothing is measured, and
-the modules that measure are not imported. Each broker measures and limits the clients
-that are connected to it, except that changes of topics are limited by the controller.
+Guarantees: while no quota is configured, `is_active` is False, nothing is measured, and the modules
+that measure are not imported. Each broker measures and limits the clients that are connected to it,
+except that changes of topics are limited by the controller.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ class ThrottledConnection(Protocol):
 class ChargedRequest(Protocol):
     """The context of a request whose cost is charged to a client."""
 
-    version: int
-    frame: bytes | memoryview
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def frame(self) -> bytes | memoryview: ...
 
     @property
     def session(self) -> Session: ...

@@ -36,7 +36,6 @@ Answer = Struct | bytes | None
 PERCENT_PER_SECOND: Final = 100.0
 """A second of handler time in each second is the whole time of the event loop."""
 
-
 SHORTEST_ENCODING_S: Final = 0.000_05
 """Recording a shorter time would take about as long as the encoding."""
 
