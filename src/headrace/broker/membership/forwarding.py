@@ -62,6 +62,16 @@ _PARTS: Final = (
 )  # fmt: skip
 """The fields that contain the error codes of a response, if not at the top level."""
 
+_DEPENDING_ON_SENDER: Final = frozenset(
+    {
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+    }
+)
+"""APIs that answer by the sender's identity, also without an authorizer. Without an envelope an
+anonymous client would get tokens of the broker that forwards its request."""
+
 _NO_CONTROLLER: Final = "no controller has answered in time"
 _TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
 
@@ -138,7 +148,8 @@ class Forwarding:
         """The response of the active controller on another broker."""
         version, session = context.version, context.session
         ask = self._membership().ask
-        if not self._access.is_enforced and session.principal == ANONYMOUS:
+        is_identity_needed = self._access.is_enforced or spec.key in _DEPENDING_ON_SENDER
+        if not is_identity_needed and session.principal == ANONYMOUS:
             return await ask(request, spec.response, timeout_s=timeout_s, version=version)
         envelope = wrap_request(spec, request, version, context.client_id, session)
         answer = await ask(envelope, EnvelopeResponse, timeout_s=timeout_s)
