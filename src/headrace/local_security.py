@@ -6,8 +6,8 @@ first users and ACLs before the broker listens, so that no request is served wit
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -89,6 +89,10 @@ class FirstUsers:
     acls: Sequence[Acl] = ()
     replaces: bool = False
     """Whether a user gets this password even if it has one."""
+
+    def without(self, users: Collection[str]) -> "FirstUsers":
+        left = {user: self.passwords[user] for user in self.passwords if user not in users}
+        return replace(self, passwords=left)
 
     def records(self, image: MetadataImage) -> list[MetadataRecord]:
         """The records that this image lacks."""

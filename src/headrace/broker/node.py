@@ -185,10 +185,12 @@ class Broker:
     def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
         """A member forwards the request; a standalone node reports errors of its metadata store."""
         if self.member is not None:
-            return self.member.forwarding.wrap(spec, handle)
-        from headrace.broker.metadata.metadata_store_errors import wrap
+            handle = self.member.forwarding.wrap(spec, handle)
+        else:
+            from headrace.broker.metadata.metadata_store_errors import wrap
 
-        return wrap(spec, handle)
+            handle = wrap(spec, handle)
+        return handle if self.tls is None else self.tls.wrap_handler(spec, handle)
 
     @property
     def active_controller(self) -> "ActiveController | None":

@@ -97,6 +97,10 @@ def create(
             f"{setting}: a secret on the command line is visible to other users; leave it out to "
             f"type it in, or set {setting}.file or {setting}.command"
         )
+    if "sasl.username" in given:  # the file has the password of another user
+        for setting in filter(is_secret, tuple(values)):
+            if setting.startswith("sasl."):
+                del values[setting]
     values |= given
     if session.servers_named or SERVERS not in values:
         values[SERVERS] = session.servers

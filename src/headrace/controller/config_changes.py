@@ -28,6 +28,7 @@ from headrace.controller.config_validation import (
     check_broker,
     check_client_metrics,
     check_group,
+    check_listener_changes,
     check_topic,
     check_topic_name,
 )
@@ -163,8 +164,19 @@ class ConfigControl:
             {n: value for n, value in wanted.items() if n in changes or not is_password(n)},
         )
         if resource.type is ConfigResourceType.BROKER:
+            check_listener_changes(changes, self._listeners(resource))
             changes = {name: self._stored_value(name, value) for name, value in changes.items()}
         return [ConfigChanged(resource, name, value) for name, value in changes.items()]
+
+    def _listeners(self, resource: ConfigResource) -> set[str]:
+        """The listeners of one broker, or of all."""
+        brokers = self.image.brokers.values()
+        return {
+            endpoint.listener
+            for broker in brokers
+            if resource.name in ("", str(broker.broker_id))
+            for endpoint in broker.endpoints
+        }
 
     def _stored_value(self, name: str, value: str | None) -> str | None:
         if value is None or not is_password(name):

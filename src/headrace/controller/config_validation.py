@@ -1,7 +1,7 @@
 """Checks the whole configuration of a resource. Pure; raises `Refused` in Kafka's words."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from headrace.cluster.configs.catalog import (
@@ -14,6 +14,7 @@ from headrace.cluster.configs.catalog import (
 )
 from headrace.cluster.configs.config_def import ConfigDef, InvalidConfig, UpdateMode
 from headrace.cluster.effective_config import EffectiveConfig
+from headrace.cluster.listener_settings import listener_prefix
 from headrace.cluster.topic_names import name_problem
 from headrace.controller.result import Refused
 from headrace.protocol.errors import ErrorCode
@@ -107,6 +108,23 @@ def check_broker(configs: Mapping[str, str], *, one_broker: bool) -> None:
             (name for name in configs if _is_per_broker(name)),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
+
+
+def check_listener_changes(names: Collection[str], listeners: Iterable[str]) -> None:
+    """Checks that of running listeners, only TLS stores and limits of connections change."""
+    changeable = _CLUSTER_WIDE_LISTENER_SETTINGS
+    for listener in listeners:
+        prefix = listener_prefix(listener)
+        for name in names:
+            base = base_name(name)
+            if not name.startswith(prefix) or base not in BROKER or base in changeable:
+                continue
+            if not base.startswith(_TLS_STORES):
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    "Configs cannot be updated dynamically for existing listener "
+                    f"ListenerName({listener}), restart broker or create a new listener for update",
+                )
 
 
 def check_group(name: str, configs: Mapping[str, str], effective: EffectiveConfig) -> None:

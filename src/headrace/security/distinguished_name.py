@@ -27,8 +27,15 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-_STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
-"""UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString."""
+_ENCODINGS: Final = {
+    0x0C: "utf-8",  # UTF8String
+    0x13: "ascii",  # PrintableString
+    0x14: "latin-1",  # T61String
+    0x16: "ascii",  # IA5String
+    0x1B: "ascii",  # GeneralString
+    0x1E: "utf-16-be",  # BMPString
+}
+"""The types of strings that Java shows as text, by their tags."""
 
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _BLANKS: Final = " \r"
@@ -53,10 +60,10 @@ def _attribute(attribute: Element) -> str:
         raise InvalidDer("an attribute of a name is not a type and a value")
     identifier = object_identifier(parts[0])
     keyword, value = _KEYWORDS.get(identifier), parts[1]
-    if keyword is None or value.tag not in _STRINGS:
+    encoding = _ENCODINGS.get(value.tag)
+    if keyword is None or encoding is None:
         return f"{keyword or identifier}=#{value.encoded.hex()}"
-    # As in Java, whichever type the string has.
-    return f"{keyword}={_escaped(value.contents.decode(errors='replace'))}"
+    return f"{keyword}={_escaped(value.contents.decode(encoding, 'replace'))}"
 
 
 def _escaped(value: str) -> str:

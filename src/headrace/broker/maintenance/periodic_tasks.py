@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
 DIRECTORY_CHECK_S: Final = 0.5  # how long a failed disk may keep its leaders
+TLS_CHECK_S: Final = 5.0  # how late a new certificate may be used
 FLUSH_CHECK_S: Final = 0.5  # how late a flush by flush.ms may come
 AUDIT_REPORT_S: Final = 10.0
 LOGS_PER_SLICE: Final = 64
@@ -39,6 +40,12 @@ class FailedReplicas(Protocol):
     """The replicas of this broker, some of which may be on a disk that has failed."""
 
     def resign_from_failed(self) -> None: ...
+
+
+class ReloadsStores(Protocol):
+    """The TLS listeners of this broker."""
+
+    async def reload_changed_files(self) -> None: ...
 
 
 class PeriodicTasksHost(Protocol):
@@ -54,6 +61,9 @@ class PeriodicTasksHost(Protocol):
     cleaner: LogCleaner
     limits: BrokerLimits
     tokens: DelegationTokens | None
+
+    @property
+    def tls(self) -> ReloadsStores | None: ...
 
     @property
     def logs(self) -> LogManager: ...
@@ -84,10 +94,13 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         tasks.append(
             PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
         )
-    if host.access.is_enforced:
+    if host.access.is_enforced or any(each.uses_sasl for each in host.settings.listeners):
         tasks.append(
             PeriodicTask("report lines left out of the audit log", AUDIT_REPORT_S, _Audit(host).run)
         )
+    if host.tls is not None:
+        tls = host.tls
+        tasks.append(PeriodicTask("reload TLS stores", TLS_CHECK_S, tls.reload_changed_files))
     if host.settings.boolean("log.cleaner.enable"):
         tasks.append(PeriodicTask("clean logs", host.cleaner.interval_s, host.cleaner.run))
     if host.tokens is not None:

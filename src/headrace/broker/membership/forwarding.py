@@ -18,6 +18,7 @@ from headrace.broker.access.access_control import AccessControl
 from headrace.broker.membership.envelopes import unwrap_response, wrap_request
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
+from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.metadata_store import TooLarge
@@ -62,14 +63,14 @@ _PARTS: Final = (
 )  # fmt: skip
 """The fields that contain the error codes of a response, if not at the top level."""
 
-_DEPENDING_ON_SENDER: Final = frozenset(
+_DEPENDING_ON_CLIENT: Final = frozenset(
     {
         ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
     }
 )
-"""APIs that answer by the sender's identity, also without an authorizer. Without an envelope an
+"""APIs that answer by the client's identity, also without an authorizer. Without an envelope an
 anonymous client would get tokens of the broker that forwards its request."""
 
 _NO_CONTROLLER: Final = "no controller has answered in time"
@@ -85,9 +86,11 @@ class Forwarding:
         membership: "Callable[[], BrokerLifecycle]",
         handler_of: Callable[[ApiKey], Handle],
         access: AccessControl,
+        quotas: ClientQuotas,
     ) -> None:
         """`handler_of` returns this broker's own handler of an API."""
         self._access = access
+        self._quotas = quotas
         self._node_id = node_id
         self._membership = membership
         self._handler_of = handler_of
@@ -148,8 +151,9 @@ class Forwarding:
         """The response of the active controller on another broker."""
         version, session = context.version, context.session
         ask = self._membership().ask
-        is_identity_needed = self._access.is_enforced or spec.key in _DEPENDING_ON_SENDER
-        if not is_identity_needed and session.principal == ANONYMOUS:
+        is_anonymous = not self._access.is_enforced and session.principal == ANONYMOUS
+        depends_on_client = self._quotas.is_active or spec.key in _DEPENDING_ON_CLIENT
+        if is_anonymous and not depends_on_client:
             return await ask(request, spec.response, timeout_s=timeout_s, version=version)
         envelope = wrap_request(spec, request, version, context.client_id, session)
         answer = await ask(envelope, EnvelopeResponse, timeout_s=timeout_s)

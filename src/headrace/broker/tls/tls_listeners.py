@@ -12,10 +12,12 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.broker.network.dispatch import Handle
 from headrace.broker.network.server import Server
 from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
@@ -36,22 +38,27 @@ from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.listeners import Listener
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.tls_settings import check_tls_stores, read_tls_settings
+from headrace.protocol.api import ApiSpec
 from headrace.security.tls_settings import TlsSettings
 
 log = logging.getLogger(__name__)
-
-FILE_CHECK_S: Final = 5.0
-"""How often the files of the stores are checked for changes."""
 
 
 class TlsHost(Protocol):
     """The part of the broker that its TLS listeners use."""
 
+    node_id: int
     settings: BrokerSettings
     server: Server
     offload: Offload
     loop: asyncio.AbstractEventLoop
     clock: Clock
+
+    @property
+    def is_member(self) -> bool: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
 
 
 class FileState(NamedTuple):
@@ -80,10 +87,11 @@ class TlsListeners:
         self._host = host
         settings = host.settings
         self._listeners = {each.name: each for each in settings.listeners if each.uses_tls}
-        self._inter_broker = settings.inter_broker_listener.name
+        self._inter_broker = settings.inter_broker_listener.name if host.is_member else None
         self._active: dict[str, ActiveTls] = {}
         self._handshakes = TlsHandshakes(host.loop)
         self._effective: EffectiveConfig | None = None
+        self._problems: dict[str, str] = {}
         self._lock = asyncio.Lock()
         self._reloading: set[asyncio.Task[None]] = set()
 
@@ -101,7 +109,7 @@ class TlsListeners:
                 settings = read_tls_settings(listener, effective.listener(listener.name))
                 if settings.keystore.is_set:
                     check_tls_stores(settings)
-                    self._use(listener, await self._load(settings))
+                    self._use(listener, await self._host.offload(self._build, settings))
             except (InvalidTls, InvalidConfig) as error:
                 raise StartupError(str(error)) from error
 
@@ -131,8 +139,8 @@ class TlsListeners:
     @property
     def peer_context(self) -> ssl.SSLContext | None:
         """The newest context for connections to other brokers."""
-        active = self._active.get(self._inter_broker)
-        return None if active is None else active.client
+        contexts = (active.client for active in self._active.values())
+        return next(filter(None, contexts), None)
 
     # --- reload ---------------------------------------------------------------------------------
 
@@ -144,56 +152,75 @@ class TlsListeners:
 
     async def reload_changed_files(self) -> None:
         """Reloads the stores of which a file has changed."""
-        await self._reload(only_changed_files=True)
+        await self._reload(only_changed=True)
 
     async def reload(self) -> None:
         """Reloads all stores, because an operator asks for it."""
-        await self._reload(only_changed_files=False)
+        await self._reload(only_changed=False)
 
     async def check(self, effective: EffectiveConfig) -> None:
         """Checks settings that are not in effect yet; raises `InvalidTls` or `InvalidConfig`."""
         for listener in self._listeners.values():
-            settings = read_tls_settings(listener, effective.listener(listener.name))
-            check_tls_stores(settings)
-            active = self._active.get(listener.name)
-            if active is None or settings != active.material.settings:
-                await self._load_checked(settings, active)
+            await self._changed(listener, effective, only_changed=True)
+
+    def wrap_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
+        """The handler of an API that the controller decides, with a check of this broker's own
+        stores."""
+        from headrace.broker.tls.alter_tls_stores import CHECKED_APIS, AlterTlsStores
+
+        return (
+            AlterTlsStores(self._host, self).wrap(spec, handle)
+            if spec.key in CHECKED_APIS
+            else handle
+        )
 
     def _reload_soon(self) -> None:
-        task = self._host.loop.create_task(self._reload(only_changed_files=True))
+        task = self._host.loop.create_task(self._reload(only_changed=True))
         self._reloading.add(task)
         task.add_done_callback(self._reloading.discard)
 
-    async def _reload(self, *, only_changed_files: bool) -> None:
+    async def _reload(self, *, only_changed: bool) -> None:
         async with self._lock:
             for listener in self._listeners.values():
+                assert self._effective is not None  # the broker has started
                 try:
-                    await self._reload_listener(listener, only_changed_files)
+                    made = await self._changed(listener, self._effective, only_changed=only_changed)
                 except (InvalidTls, InvalidConfig) as error:
-                    log.error(
-                        "cannot use new TLS stores; the listener keeps the current ones",
-                        extra={"listener": listener.name, "error": str(error)},
-                    )
+                    self._log_problem(listener, str(error))
+                    continue
+                self._problems.pop(listener.name, None)
+                if made is not None:
+                    self._use(listener, made)
+                    log.info("TLS stores are reloaded", extra={"listener": listener.name})
 
-    async def _reload_listener(self, listener: Listener, only_changed_files: bool) -> None:
-        effective, active = self._effective, self._active.get(listener.name)
-        assert effective is not None  # the broker has started
+    def _log_problem(self, listener: Listener, problem: str) -> None:
+        """Logs a problem once, not at each check of the files."""
+        if self._problems.get(listener.name) != problem:
+            self._problems[listener.name] = problem
+            log.error(
+                "cannot use new TLS stores; the listener keeps the current ones",
+                extra={"listener": listener.name, "error": problem},
+            )
+
+    async def _changed(
+        self, listener: Listener, effective: EffectiveConfig, *, only_changed: bool
+    ) -> ActiveTls | None:
+        """The contexts of new stores, after a check; None if the stores have not changed."""
         settings = read_tls_settings(listener, effective.listener(listener.name))
-        if active is not None and only_changed_files and settings == active.material.settings:
-            files = await self._host.offload(_file_states, settings)
-            if files == active.files:
-                return
+        active = self._active.get(listener.name)
+        if active is not None:
+            # As in Kafka, only the stores of a running listener can change.
+            settings = replace(
+                active.material.settings, keystore=settings.keystore, truststore=settings.truststore
+            )
+            if only_changed and settings == active.material.settings:
+                files = await self._host.offload(_file_states, settings)
+                if files == active.files:
+                    return None
         check_tls_stores(settings)
-        self._use(listener, await self._load_checked(settings, active))
-        log.info("TLS stores are reloaded", extra={"listener": listener.name})
+        return await self._host.offload(self._build_checked, settings, active)
 
     # --- contexts -------------------------------------------------------------------------------
-
-    async def _load(self, settings: TlsSettings) -> ActiveTls:
-        return await self._host.offload(self._build, settings)
-
-    async def _load_checked(self, settings: TlsSettings, active: ActiveTls | None) -> ActiveTls:
-        return await self._host.offload(self._build_checked, settings, active)
 
     def _build(self, settings: TlsSettings) -> ActiveTls:
         """Runs in a thread."""

@@ -4,6 +4,9 @@ The first signal stops the broker gracefully, with exit code 0. A second signal 
 once, with the shell's exit code for that signal. A failed start is one sentence on stderr and exit
 code 1. If only a change of the settings helps, `broker start` exits with code 2, so that a service
 manager does not restart it. A broker that loses its last log directory exits with code 1.
+
+SIGHUP stops a broker, too, unless it has TLS listeners and no terminal: then it reads their stores
+again.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.broker.node import Broker
 from headrace.broker.runtime.environment import Environment
@@ -23,6 +27,9 @@ from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 from headrace.log_formatters import configure
 from headrace.process_tuning import collect_rarely, keep_freed_memory, loop_factory
+
+if TYPE_CHECKING:
+    from headrace.broker.tls.tls_listeners import TlsListeners
 
 FAILED = 1
 WRONG_SETTINGS = 2
@@ -184,6 +191,8 @@ async def _serve_until_stopped(
     stop_requested = asyncio.Event()
     _handle_signals(stop_requested, temporary)
     await broker.start()
+    if broker.tls is not None and not (sys.stdin and sys.stdin.isatty()):
+        _reload_on_hangup(broker.tls)
     _print(greeting(broker))
     notify_systemd("READY=1")
     keep_freed_memory()
@@ -224,6 +233,21 @@ def _handle_signals(stop_requested: asyncio.Event, temporary: Path | None) -> No
     signals = [signal.SIGINT, signal.SIGTERM] + [signal.SIGHUP] * (not outlives)
     for number in signals:
         loop.add_signal_handler(number, first)
+
+
+def _reload_on_hangup(tls: "TlsListeners") -> None:
+    """SIGHUP makes a broker with TLS listeners read their stores again, as other servers do.
+
+    On a terminal it means that the terminal is gone, and stops the broker.
+    """
+    reloads: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        task = asyncio.ensure_future(tls.reload())
+        reloads.add(task)
+        task.add_done_callback(reloads.discard)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 def _temporary_directory() -> Path:

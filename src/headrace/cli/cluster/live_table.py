@@ -60,8 +60,11 @@ class Lines:
 class LiveTable:
     """A screen that a thread of rich redraws."""
 
-    def __init__(self, servers: str, zookeeper: Callable[[], str], folder: str) -> None:
+    def __init__(
+        self, servers: str, zookeeper: Callable[[], str], folder: str, profile: str | None = None
+    ) -> None:
         self._servers = servers
+        self._profile = profile
         self._zookeeper = zookeeper
         self._folder = folder
         self._view = ClusterView(())
@@ -96,8 +99,12 @@ class LiveTable:
             "clients connect to": self._servers,
             "ZooKeeper": self._zookeeper(),
             "data directory": self._folder,
-            "try": f"{program_name()} cluster status -b {first}",
         }
+        if self._profile is None:
+            rows["try"] = f"{program_name()} cluster status -b {first}"
+        else:
+            rows["client settings"] = self._profile
+            rows["try"] = f"{program_name()} cluster status --profile {self._profile}"
         gap = 2
         room = width - max(map(len, rows)) - gap
         table = Table.grid(padding=(0, gap))
@@ -203,13 +210,15 @@ def _partitions_to_show(overview: Overview) -> dict[TopicPartition, PartitionInf
 
 
 @contextmanager
-def open_screen(servers: str, zookeeper: Callable[[], str], folder: str) -> Iterator[Screen]:
+def open_screen(
+    servers: str, zookeeper: Callable[[], str], folder: str, profile: str | None = None
+) -> Iterator[Screen]:
     """A live screen on a terminal, JSON lines in a pipe."""
     if not is_live_terminal():
         yield Lines()
         return
     from rich.live import Live
 
-    screen = LiveTable(servers, zookeeper, folder)
+    screen = LiveTable(servers, zookeeper, folder, profile)
     with Live(screen, refresh_per_second=REFRESHES_PER_SECOND):
         yield screen

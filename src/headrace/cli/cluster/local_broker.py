@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from headrace.certificate_files import SECRET_MODE, write_file
 from headrace.child_process import wait_or_kill
 
 LAST_LINES: Final = 8
@@ -26,10 +27,13 @@ class LocalBroker:
         self._log_start = 0
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Writes its server.properties, which `headrace broker start` can use as well."""
+        """Writes its server.properties, which `headrace broker start` can use as well.
+
+        It may contain passwords, so only its owner can read it.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}\n" for name, value in settings.items()]
-        self.config.write_text("".join(lines), encoding="utf-8")
+        write_file(self.config, "".join(lines).encode(), SECRET_MODE)
 
     def start(self) -> int:
         """Starts the process and returns its pid; the broker is ready a little later."""

@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from headrace.cli.cluster.local_broker import LocalBroker
 from headrace.cli.cluster.process_reaper import ProcessReaper
 from headrace.cli.exit_codes import CommandFailed
 from headrace.cluster.replication_settings import replication_settings
+from headrace.cluster.settings import BrokerSettings
 from headrace.zookeeper_server import (
     LOOPBACK,
     ZooKeeperServer,
@@ -26,6 +27,9 @@ from headrace.zookeeper_server import (
     jars,
     java_command,
 )
+
+if TYPE_CHECKING:
+    from headrace.cli.cluster.secured_cluster import SecuredCluster
 
 STATE_FILE: Final = "cluster.json"
 LOCK_FILE: Final = "cluster.lock"
@@ -41,6 +45,7 @@ class LocalClusterPlan(NamedTuple):
     zookeeper: str = EMBEDDED
     settings: Mapping[str, str] = {}
     ephemeral: bool = False
+    secure: bool = False
 
 
 class LocalCluster:
@@ -53,6 +58,7 @@ class LocalCluster:
             LocalBroker(number, port, plan.folder / f"broker-{number}")
             for number, port in enumerate(_choose_ports(plan), start=1)
         ]
+        self.secured = _secured(plan, self.bootstrap_servers) if plan.secure else None
         self._zookeeper: ZooKeeperServer | None = None
         self._reaper: ProcessReaper | None = None
         self._lock: IO[str] | None = None
@@ -105,6 +111,9 @@ class LocalCluster:
             self._reaper.remove(str(self.folder))
         if self.plan.zookeeper == EMBEDDED:
             self._start_zookeeper(self._reaper)
+        if self.secured is not None:
+            self.secured.prepare()
+            self.secured.add_users(BrokerSettings.parse(self._settings_of(self.brokers[0])))
         for broker in self.brokers:
             broker.configure(self._settings_of(broker))
             self.start_broker(broker)
@@ -129,9 +138,11 @@ class LocalCluster:
         self.write_state()
 
     def _settings_of(self, broker: LocalBroker) -> dict[str, str]:
+        protocol = "PLAINTEXT" if self.secured is None else "SASL_SSL"
         named = {
+            **({} if self.secured is None else self.secured.settings),
             "node.id": str(broker.id),
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{broker.port}",
+            "listeners": f"{protocol}://{LOOPBACK}:{broker.port}",
             "log.dirs": str((broker.folder / "data").absolute()),
             "zookeeper.connect": self.zookeeper,
             **replication_settings(len(self.brokers)),
@@ -174,6 +185,12 @@ class LocalCluster:
             self._reaper.close()
         if self._lock is not None:
             self._lock.close()
+
+
+def _secured(plan: LocalClusterPlan, servers: str) -> "SecuredCluster":
+    from headrace.cli.cluster.secured_cluster import SecuredCluster
+
+    return SecuredCluster(plan.folder, servers)
 
 
 def _choose_ports(plan: LocalClusterPlan) -> list[int]:

@@ -40,6 +40,7 @@ from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Format, Output, Table, remark
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
+from headrace.client.security import PLAINTEXT
 from headrace.clock import SystemClock
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 
@@ -109,6 +110,14 @@ def up(
             help="Addresses of a running ZooKeeper, optionally with a chroot; embedded starts one.",
         ),
     ] = EMBEDDED,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="Accept only clients with TLS and a password; creates certificates, a user and a "
+            "client configuration.",
+        ),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that fail.")] = False,
     settings: Annotated[
         list[str],
@@ -130,7 +139,9 @@ def up(
         _check_settings(given)
         kept = data or default_folder()
         folder = Path(tempfile.mkdtemp(prefix="headrace-")) if ephemeral else kept
-        plan = LocalClusterPlan(folder.absolute(), brokers, port, zookeeper, given, ephemeral)
+        plan = LocalClusterPlan(
+            folder.absolute(), brokers, port, zookeeper, given, ephemeral, secure
+        )
         return _run_cluster(LocalCluster(plan), restart=restart)
 
     raise typer.Exit(command.guard(work))
@@ -173,12 +184,18 @@ class _Supervisor:
         folder = (
             "a temporary directory (--ephemeral)" if cluster.plan.ephemeral else str(cluster.folder)
         )
-        with open_screen(cluster.bootstrap_servers, lambda: cluster.zookeeper, folder) as screen:
-            servers = cluster.bootstrap_servers
-            screen.say(
-                "starting",
-                {"event": "starting", "bootstrap_servers": servers, "folder": str(cluster.folder)},
-            )
+        profile = None if cluster.secured is None else str(cluster.secured.client)
+        with open_screen(
+            cluster.bootstrap_servers, lambda: cluster.zookeeper, folder, profile
+        ) as screen:
+            event = {
+                "event": "starting",
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "folder": str(cluster.folder),
+            }
+            if cluster.secured is not None:
+                event["client_settings"] = str(cluster.secured.client)
+            screen.say("starting", event)
             await self._start_cluster(screen)
             polling = asyncio.create_task(self._poll_cluster())
             try:
@@ -235,6 +252,7 @@ class _Supervisor:
 
     async def _poll_cluster(self) -> None:
         """Polls the state of the cluster; it is unknown while no broker answers."""
+        secured = self._cluster.secured
         client = ClusterClient(
             self._cluster.bootstrap_servers,
             client_id=CLIENT_ID,
@@ -242,6 +260,7 @@ class _Supervisor:
             random=SystemRandom(),
             request_timeout_s=REFRESH_TIMEOUT_S,
             connect_timeout_s=REFRESH_TIMEOUT_S,
+            security=PLAINTEXT if secured is None else secured.client_security,
         )
         async with client:
             while True:

@@ -25,7 +25,8 @@ def tls_context(tls: ZooKeeperTls) -> ssl.SSLContext:
         else:
             context.load_verify_locations(tls.truststore)
         if tls.keystore is not None:
-            context.load_cert_chain(tls.keystore, password=tls.keystore_password)
+            # Without a password, OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(tls.keystore, password=tls.keystore_password or "")
     except (OSError, ValueError) as error:
         raise StoreError(
             f"cannot set up TLS to ZooKeeper: {error}; check zookeeper.ssl.*"

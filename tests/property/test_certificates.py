@@ -1,0 +1,35 @@
+"""No bytes that a client sends as its certificate break the reader."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.security.certificate import read_certificate
+from headrace.security.der import InvalidDer, read_elements
+from support.security.certificates import CertificateAuthority
+
+ANY_SIZE = st.integers(0, 10_000)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_elements_or_refused(data: bytes) -> None:
+    with suppress(InvalidDer):
+        assert b"".join(element.encoded for element in read_elements(data)) == data
+
+
+@pytest.fixture(scope="module")
+def der(authority: CertificateAuthority) -> bytes:
+    return authority.issue("alice", organization="Example").der
+
+
+@given(changes=st.lists(st.tuples(ANY_SIZE, st.integers(0, 255)), max_size=6), end=ANY_SIZE)
+def test_a_changed_certificate_is_read_or_refused(
+    der: bytes, changes: list[tuple[int, int]], end: int
+) -> None:
+    changed = bytearray(der)
+    for at, byte in changes:
+        changed[at % len(changed)] = byte
+    with suppress(InvalidDer):
+        read_certificate(bytes(changed[: end or len(changed)]))
