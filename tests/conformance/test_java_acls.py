@@ -1,12 +1,14 @@
 """ACLs, as Kafka's own AclCommand creates, lists and removes them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headrace.security.acl import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from headrace.security.acl_filter import ANY_ACL, AclFilter
 from support.brokers.processes import BrokerProcess
+from support.cli.command import Cli
 from support.clients.java import KafkaNode, run
 from support.wire.acls import create_acls, delete_acls, describe_acls, listed, topic_acl
 from support.wire.connection import Wire
@@ -83,6 +85,20 @@ def test_kafka_answers_the_same_to_creations_filters_and_errors(
     here, there = (answers_of(each) for each in (servers, kafka.bootstrap_servers))
     for ours, theirs in zip(here, there, strict=True):
         assert ours == theirs
+
+
+def test_headraces_commands_work_with_kafka(kafka: KafkaNode, tmp_path: Path) -> None:
+    cli = Cli(kafka.bootstrap_servers, tmp_path)
+    cli.ok(
+        "acl", "create", "--allow-principal", "User:shop", "--producer", "-t", "s-", "--prefixed"
+    )
+    listed = cli("acl", "list", "--principal", "User:shop", "--format", "json").facts
+    assert isinstance(listed, list)
+    assert {each["operation"] for each in listed} == {"write", "describe", "create"}
+    assert cli("acl", "check", "User:shop", "write", "topic:s-1").code == 0
+    assert cli("acl", "check", "User:shop", "read", "topic:s-1").code == 1
+    assert cli.ok("acl", "delete", "--principal", "User:shop", "--execute").count("deleted") == 3
+    assert cli("acl", "list", "--principal", "User:shop", "--format", "json").facts == []
 
 
 def answers_of(servers: str) -> list[object]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.client import acls
 from headrace.testing import Broker
 from support.cli.command import Cli
 
@@ -79,6 +80,23 @@ def test_everything_is_deleted_only_on_demand(cli: Cli) -> None:
     assert cli("acl", "delete", "--all", "--topic", "orders", "--execute").code == 2
     ended = cli("acl", "delete", "--topic", "none", "--execute")
     assert (ended.code, ended.stderr) == (4, "headrace: no ACL matches\n")
+
+
+def test_many_acls_go_in_several_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acls, "ACLS_PER_REQUEST", 2)
+    topics = [word for index in range(5) for word in ("--topic", f"t{index}")]
+    assert cli.ok("acl", "create", *ALICE, "--operation", "read", *topics).count("created") == 5
+    assert len(facts(cli)) == 5
+    assert cli.ok("acl", "delete", "--all", "--execute").count("deleted") == 5
+    assert facts(cli) == []
+
+
+def test_a_refused_acl_does_not_affect_the_others(cli: Cli) -> None:
+    ended = cli("acl", "create", *ALICE, "--operation", "read", "-g", "x" * 2000, "-g", "billing")
+    assert ended.code == 3
+    assert ended.stdout == "created: allow User:alice to read group billing\n"
+    assert "the maximum is 1024 (INVALID_REQUEST)" in ended.stderr
+    assert [each["resource_name"] for each in facts(cli)] == ["billing"]
 
 
 def test_check_names_the_rule_that_decides(cli: Cli) -> None:

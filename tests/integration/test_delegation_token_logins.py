@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from random import SystemRandom
@@ -14,6 +15,7 @@ from headrace.client.security import Credentials, Mechanism, Security
 from headrace.client.tokens import TokenInfo, create_token, expire_token, renew_token
 from headrace.client.topics import NewTopic, create_topics
 from headrace.clock import SystemClock
+from headrace.log_formatters import TextFormatter
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -25,6 +27,7 @@ from support.wire.connection import Wire
 from support.wire.sasl import log_in
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SECRET_KEY = "delegation.token.secret.key"
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "security.inter.broker.protocol": "SASL_PLAINTEXT",
@@ -33,7 +36,7 @@ SETTINGS = {
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
         f'{PLAIN_MODULE} user_alice="alice-secret" user_bob="bob-secret";'
     ),
-    "delegation.token.secret.key": "the same on every broker",
+    SECRET_KEY: "the same on every broker",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:alice",
 }
@@ -155,6 +158,21 @@ def test_a_token_whose_expiry_was_moved_closes_its_sessions(broker: Broker) -> N
         assert log_in(late, token_login(token)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+def test_no_secret_is_in_the_log(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        token = new_token(broker)
+        with Wire(broker.bootstrap_servers) as wire, Wire(broker.bootstrap_servers) as other:
+            assert log_in(wire, token_login(token)).error_code == ErrorCode.NONE
+            wrong = Credentials(SCRAM[0], token.token_id, token.password + "=", is_token=True)
+            assert log_in(other, wrong).error_code
+        end(broker, token)
+    written = "\n".join(map(TextFormatter().format, caplog.records))
+    assert token.token_id in written
+    for secret in (token.password, token.hmac.hex(), SETTINGS[SECRET_KEY], ALICE.password):
+        assert secret not in written
+        assert secret not in repr(token)
+
+
 # --- headrace token ---------------------------------------------------------------------------
 
 
@@ -211,3 +229,9 @@ def test_refusals_say_why(cli: Cli) -> None:
     malformed = cli("token", "create", "--renewer", "bob", env=login(BOB))
     assert malformed.code == 2
     assert "expected a principal such as User:alice" in malformed.stderr
+
+
+def test_the_secret_key_is_not_shown_with_the_settings(cli: Cli) -> None:
+    shown = cli("config", "get", "broker", "1", SECRET_KEY, env=login(ALICE))
+    assert "(hidden)" in shown.stdout
+    assert SETTINGS[SECRET_KEY] not in shown.stdout

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.broker.network.connection import Connection
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -16,6 +17,10 @@ from headrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from headrace.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
 )
 from headrace.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -66,6 +71,7 @@ from headrace.testing import Cluster
 from support.waiting import wait_for
 from support.wire.batches import batch, produce, topic_id_of
 from support.wire.connection import Wire
+from support.wire.quotas import set_quota
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +256,75 @@ def test_a_partition_without_a_leader_is_described_without_an_error() -> None:
         (partition,) = answer.topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.NONE, -1)
         assert partition.offline_replicas == [2]
+
+
+CLIENTS = [("client-id", None)]
+
+
+@pytest.fixture
+def quotas(cluster: Cluster) -> Iterator[Wire]:
+    """A connection to a broker that is not the controller; at the end no quota is left."""
+    other = next(id_ for id_ in cluster.brokers if id_ != cluster.controller)
+    with Wire(cluster.brokers[other].bootstrap_servers) as wire:
+        yield wire
+    with Wire(cluster.bootstrap_servers) as wire:
+        removed = dict.fromkeys(
+            ("consumer_byte_rate", "controller_mutation_rate", "request_percentage")
+        )
+        set_quota(wire, CLIENTS, **removed)
+
+
+def test_every_broker_has_a_quota_when_its_change_is_answered(
+    cluster: Cluster, quotas: Wire
+) -> None:
+    set_quota(quotas, CLIENTS, consumer_byte_rate=1_000_000.0)
+    for broker in cluster.brokers.values():
+        assert broker.node is not None
+        assert broker.node.quotas.is_active
+        with Wire(broker.bootstrap_servers) as wire:
+            request = DescribeClientQuotasRequest(components=[])
+            (entry,) = wire.call(request, DescribeClientQuotasResponse).entries or ()
+            assert [(each.key, each.value) for each in entry.values] == [
+                ("consumer_byte_rate", 1_000_000.0)
+            ]
+
+
+def test_the_controller_limits_the_changes_of_a_forwarded_clients_topics(quotas: Wire) -> None:
+    set_quota(quotas, CLIENTS, controller_mutation_rate=1.0)  # with a burst of 11
+
+    def create(name: str, partitions: int) -> CreateTopicsResponse:
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        return quotas.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+
+    assert create("within", 12).topics[0].error_code == ErrorCode.NONE
+    refused = create("over", 1)
+    assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert 0 < refused.throttle_time_ms <= 1000
+
+
+def test_brokers_are_not_throttled(
+    cluster: Cluster, quotas: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    muted: list[str] = []
+    mute = Connection.mute
+
+    def note(connection: Connection, duration_s: float) -> None:
+        muted.append(connection.peer)
+        mute(connection, duration_s)
+
+    monkeypatch.setattr(Connection, "mute", note)
+    place(quotas, "replicated", 1, 2, 3)
+    set_quota(quotas, CLIENTS, consumer_byte_rate=1.0, request_percentage=0.000_001)
+    clients = {peer_of(quotas)}
+    for _ in range(3):
+        with Wire(cluster.brokers[1].bootstrap_servers) as client:
+            clients.add(peer_of(client))
+            assert produce(client, "replicated", batch(b"v" * 1000)).error_code == ErrorCode.NONE
+    assert len(muted) >= 3
+    assert set(muted) <= clients
+
+
+def peer_of(wire: Wire) -> str:
+    """The address of this client, as the broker sees it."""
+    host, port = wire.socket.getsockname()
+    return f"{host}:{port}"

@@ -172,7 +172,7 @@ def canonical_address(text: str) -> str | None:
 
 
 def _positive(bound: float) -> float:
-    return max(SMALLEST_BOUND, bound)
+    return bound if bound > 0 else SMALLEST_BOUND
 
 
 def _part_of(names: Mapping[str, str | None], type_: str) -> _Part:

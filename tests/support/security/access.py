@@ -1,9 +1,16 @@
 """Rights on a running broker: ACLs, and connections that act as a given user."""
 
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.broker.network.connection import Connection
+from headrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from headrace.security.acl import (
     CLUSTER_NAME,
     Acl,
@@ -84,3 +91,38 @@ def _connection(broker: Broker, peer: str) -> Connection:
         return next((each for each in node.server._connections if each.peer == peer), None)
 
     return wait_for(lambda: broker.on_loop(find), "the broker has accepted the connection")
+
+
+class TopicUser:
+    """A user with a topic and a group of its own, and without rights on them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.name = uuid.uuid4().hex
+        self.topic = f"topic-{self.name}"
+        self.group = f"group-{self.name}"
+        self._open: list[Wire] = []
+
+    def connect(self, name: str | None = None, *, listener: str | None = None) -> Wire:
+        """A connection of this user, or of another one."""
+        wire = Wire(self.broker.bootstrap_servers)
+        self._open.append(wire)
+        return act_as(self.broker, wire, name or self.name, listener=listener)
+
+    def allow(self, operation: AclOperation, type_: AclResourceType, resource: str) -> Acl:
+        """Grants a right to the user."""
+        acl = allow(self.name, operation, type_, resource)
+        grant(self.broker, acl)
+        return acl
+
+    def commit(self, wire: Wire, offset: int) -> int:
+        """Commits an offset of the group; the error code."""
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topic = OffsetCommitRequestTopic(name=self.topic, partitions=[partition])
+        request = OffsetCommitRequest(group_id=self.group, topics=[topic])
+        answer = wire.call(request, OffsetCommitResponse, 8)
+        return answer.topics[0].partitions[0].error_code
+
+    def close(self) -> None:
+        for wire in self._open:
+            wire.close()

@@ -14,7 +14,6 @@ from headrace.clock import Clock
 from headrace.log_formatters import AUDIT_LOGGER
 from headrace.security.acl import AclOperation, AclResourceType
 from headrace.security.authorizer import Decision
-from headrace.security.principal import Principal
 from headrace.security.session import Session
 
 log = logging.getLogger(AUDIT_LOGGER)
@@ -22,6 +21,9 @@ log = logging.getLogger(AUDIT_LOGGER)
 CURRENT_API: Final[ContextVar[str]] = ContextVar("CURRENT_API", default="-")
 """The API of the request that is being handled; dispatch sets it where access is enforced. A task
 that a request starts keeps it."""
+
+
+_ANYONE: Final = "-"
 
 
 class AuditLog:
@@ -43,11 +45,12 @@ class AuditLog:
         level = logging.DEBUG if decision.allowed else logging.INFO
         if not log.isEnabledFor(level):
             return
-        left_out = 0 if decision.allowed else self._admit(session)
+        principal = str(session.principal)
+        left_out = 0 if decision.allowed else self._admit(principal, session.host)
         if left_out is None:
             return
         fields = {
-            "principal": str(session.principal),
+            "principal": principal,
             "operation": operation.name,
             "resource": f"{type_.name}:{name}",
             "host": session.host,
@@ -64,11 +67,13 @@ class AuditLog:
         a failure, the principal of the session is the one that the client claimed."""
         if not log.isEnabledFor(logging.INFO):
             return
-        left_out = self._admit(session)
+        principal = str(session.principal)
+        # A client that guesses may claim another name each time.
+        left_out = self._admit(principal if error is None else _ANYONE, session.host)
         if left_out is None:
             return
         fields = {
-            "principal": str(session.principal),
+            "principal": principal,
             "mechanism": mechanism,
             "host": session.host,
             "listener": session.listener,
@@ -96,10 +101,9 @@ class AuditLog:
     def report_left_out(self) -> None:
         """Logs how many lines were left out of each source since its last line."""
         for source, number in self._limit.take_left_out():
-            principal, host = source if isinstance(source, tuple) else ("-", "-")
-            extra = {"principal": str(principal), "host": host, "left_out": number}
+            principal, host = source or (_ANYONE, _ANYONE)
+            extra = {"principal": principal, "host": host, "left_out": number}
             log.info("lines were left out", extra=extra)
 
-    def _admit(self, session: Session) -> int | None:
-        source: tuple[Principal, str] = (session.principal, session.host)
-        return self._limit.admit(source, self._clock.monotonic())
+    def _admit(self, principal: str, host: str) -> int | None:
+        return self._limit.admit((principal, host), self._clock.monotonic())

@@ -5,7 +5,7 @@ source that floods the log does not silence the others until the shared bucket i
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 BURST_LINES: Final = 50
@@ -17,6 +17,9 @@ TOTAL_LINES_PER_S: Final = 50.0
 """The lines of all sources: about 1 GB a day at worst."""
 MAX_SOURCES: Final = 1_000
 """Sources that are remembered; the one that was quiet for longest is forgotten first."""
+
+Source = tuple[str, str]
+"""A principal and a host."""
 
 
 class _Bucket:
@@ -52,11 +55,11 @@ class LineLimit:
     """The limit of one log."""
 
     def __init__(self, now_s: float) -> None:
-        self._sources: OrderedDict[Hashable, _Source] = OrderedDict()
+        self._sources: OrderedDict[Source, _Source] = OrderedDict()
         self._total = _Bucket(TOTAL_BURST_LINES, TOTAL_LINES_PER_S, now_s)
         self._forgotten = 0
 
-    def admit(self, source: Hashable, now_s: float) -> int | None:
+    def admit(self, source: Source, now_s: float) -> int | None:
         """None if the line must be left out; else how many lines of the source were left out
         since its last one."""
         found = self._sources.get(source)
@@ -75,7 +78,7 @@ class LineLimit:
         left_out, found.left_out = found.left_out, 0
         return left_out
 
-    def take_left_out(self) -> Iterator[tuple[Hashable | None, int]]:
+    def take_left_out(self) -> Iterator[tuple[Source | None, int]]:
         """The sources with lines that were left out and not reported yet, with their numbers;
         the source is None for forgotten ones."""
         for source, state in self._sources.items():

@@ -179,9 +179,7 @@ class Login:
         def answer(outcome: Challenge | Success, lifetime_ms: int) -> Parts:
             return _framed(
                 header,
-                SaslAuthenticateResponse(
-                    error_message=None, auth_bytes=outcome.token, session_lifetime_ms=lifetime_ms
-                ),
+                SaslAuthenticateResponse(auth_bytes=outcome.token, session_lifetime_ms=lifetime_ms),
             )
 
         def refusal(text: str) -> Parts:

@@ -26,12 +26,11 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     names = [each.name for each in request.users or ()]
     return DescribeUserScramCredentialsResponse(
-        error_message=None,
         results=[
             DescribeUserScramCredentialsResult(
                 user=described.user,
                 error_code=described.error.code,
-                error_message=described.error.message,
+                error_message=described.error.message or "",
                 credential_infos=[
                     CredentialInfo(mechanism=mechanism, iterations=iterations)
                     for mechanism, iterations in described.credentials

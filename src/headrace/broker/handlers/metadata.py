@@ -121,13 +121,19 @@ async def _create_then_respond(
     live = len(broker.metadata.image.live_brokers())
     new = [new_topic(name, broker.settings, live) for name in missing]
     results = await broker.metadata.create_topics(new)
+    charge = broker.quotas.mutation_charge(context, is_strict=False)
+    for result in results:
+        if result.error.code == ErrorCode.NONE:
+            charge.take(result.num_partitions)
     errors: dict[str, ErrorCode] = {
         result.name: result.error.code
         for result in results
         # TOPIC_ALREADY_EXISTS: another client created the topic meanwhile, so it can be described.
         if result.error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     }
-    return _metadata_response(broker, context, request, denied | errors)
+    response = _metadata_response(broker, context, request, denied | errors)
+    response.throttle_time_ms = charge.throttle_ms
+    return response
 
 
 def _metadata_response(

@@ -72,16 +72,15 @@ def _fetch_describable(
     """The offsets of the topics that the sender may describe."""
     from headrace.broker.access.request_check import add_to_reply
 
-    access, session, by_id = broker.access, context.session, broker.metadata.image.topics_by_id
+    access, session, metadata = broker.access, context.session, broker.metadata
 
     def may_describe(topic: OffsetFetchRequestTopics | OffsetFetchResponseTopics) -> bool:
-        known = by_id.get(topic.topic_id)
+        known = metadata.image.topics_by_id.get(topic.topic_id)
         if known is None and topic.topic_id != ZERO_UUID:
             return True  # an unknown id, which the coordinator reports
         name = topic.name if known is None else known.name
         return access.shows(session, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
 
-    asks_for_all = group.topics is None
     allowed: list[OffsetFetchRequestTopics] = []
     denied: list[OffsetFetchRequestTopics] = []
     for topic in group.topics or ():
@@ -90,9 +89,9 @@ def _fetch_describable(
         group.topics = allowed
 
     def hide_or_add(response: OffsetFetchResponseGroup) -> None:
-        if asks_for_all:
-            response.topics = [topic for topic in response.topics if may_describe(topic)]
-        elif not response.error_code:
+        # Again for topics that were asked for by id, and have become known meanwhile.
+        response.topics = [topic for topic in response.topics if may_describe(topic)]
+        if not response.error_code:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             response.topics = [*response.topics, *(_failed_topic(topic, code) for topic in denied)]
 

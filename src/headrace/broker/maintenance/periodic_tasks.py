@@ -94,7 +94,7 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         tasks.append(
             PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
         )
-    if host.access.is_enforced:
+    if host.access.is_enforced or any(each.uses_sasl for each in host.settings.listeners):
         tasks.append(
             PeriodicTask("report lines left out of the audit log", AUDIT_REPORT_S, _Audit(host).run)
         )

@@ -87,7 +87,11 @@ class ClusterMember:
             self._connector(),
         )
         self.forwarding = self.metadata.forwarding = Forwarding(
-            broker.node_id, lambda: self.membership, partial(handler_of, broker), broker.access
+            broker.node_id,
+            lambda: self.membership,
+            partial(handler_of, broker),
+            broker.access,
+            broker.quotas,
         )
         self.membership = BrokerLifecycle(
             store,

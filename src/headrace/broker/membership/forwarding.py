@@ -18,6 +18,7 @@ from headrace.broker.access.access_control import AccessControl
 from headrace.broker.membership.envelopes import unwrap_response, wrap_request
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
+from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.metadata_store import TooLarge
@@ -75,9 +76,11 @@ class Forwarding:
         membership: "Callable[[], BrokerLifecycle]",
         handler_of: Callable[[ApiKey], Handle],
         access: AccessControl,
+        quotas: ClientQuotas,
     ) -> None:
         """`handler_of` returns this broker's own handler of an API."""
         self._access = access
+        self._quotas = quotas
         self._node_id = node_id
         self._membership = membership
         self._handler_of = handler_of
@@ -138,7 +141,8 @@ class Forwarding:
         """The response of the active controller on another broker."""
         version, session = context.version, context.session
         ask = self._membership().ask
-        if not self._access.is_enforced and session.principal == ANONYMOUS:
+        is_anonymous = not self._access.is_enforced and session.principal == ANONYMOUS
+        if is_anonymous and not self._quotas.is_active:  # nothing depends on the client
             return await ask(request, spec.response, timeout_s=timeout_s, version=version)
         envelope = wrap_request(spec, request, version, context.client_id, session)
         answer = await ask(envelope, EnvelopeResponse, timeout_s=timeout_s)

@@ -282,9 +282,10 @@ def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
 
 def authorized_handler_of(broker: RequestHost, key: ApiKey) -> Handle:
     """The handler of an API, for requests that another broker forwards for a client."""
-    entry = HANDLERS[key]
+    entry, spec = HANDLERS[key], APIS[key]
     module = import_module(f"headrace.broker.handlers.{entry.module}")
-    return _with_access(broker, APIS[key], entry.access, module, partial(module.handle, broker))
+    handle = _with_access(broker, spec, entry.access, module, partial(module.handle, broker))
+    return _with_api_name(spec.name, handle) if broker.access.is_enforced else handle
 
 
 def _with_access(

@@ -34,7 +34,7 @@ class ProduceAccessHost(Protocol):
 def remove_denied_topics(
     host: ProduceAccessHost, context: Context, request: ProduceRequest
 ) -> list[TopicProduceResponse]:
-    """Removes the denied topics from the request; their responses."""
+    """Removes the denied topics and those with unknown ids from the request; their responses."""
     access, session = host.access, context.session
     transactional_id = request.transactional_id
     if _has_transactional_batch(request) and (
@@ -49,8 +49,10 @@ def remove_denied_topics(
     denied: list[TopicProduceResponse] = []
     for data in request.topic_data:
         name = _topic_name(host, context.version, data)
-        # An unknown id has no name, and Produce reports it.
-        if name is None or access.allows(session, WRITE, AclResourceType.TOPIC, name):
+        if name is None:
+            # Refused here: the topic may become known while the request waits.
+            denied.append(_refused_topic(data, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif access.allows(session, WRITE, AclResourceType.TOPIC, name):
             allowed.append(data)
         else:
             denied.append(_refused_topic(data, ErrorCode.TOPIC_AUTHORIZATION_FAILED))

@@ -131,7 +131,7 @@ class ClientQuotas:
         if not self.is_active or self._is_exempt(request):
             return None
         largest = self._managers.fetch.max_value(request.session.principal.name, request.client_id)
-        return None if largest is None else int(largest)
+        return None if largest is None else max(1, int(largest))
 
     def record_fetch(self, request: ChargedRequest, size_bytes: int) -> Metered | None:
         """Charges the records of a Fetch, unless their client is over its quota with them."""

@@ -46,7 +46,8 @@ class PlainExchange:
         except UnicodeDecodeError:
             return Failure("the token is not UTF-8")
         if len(parts) != _PARTS:
-            return Failure(f"the token has {len(parts)} parts instead of {_PARTS}")
+            text = f"Invalid SASL/PLAIN response: expected {_PARTS} tokens, got {len(parts)}"
+            return Failure(text, text)
         authorization_id, name, password = parts
         if not name:
             return Failure("no user name", "Authentication failed: username not specified")

@@ -31,6 +31,15 @@ from headrace.testing.simulation.clients.classic_group import SimulatedClassicMe
 from headrace.testing.simulation.clients.committed_offsets import CommitLedger
 from headrace.testing.simulation.clients.compacted_topic import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.clients.group import GroupMember
+from headrace.testing.simulation.clients.guarded_topic import (
+    GUARDED,
+    GuardedProducer,
+    GuardedReader,
+    RightsAdministrator,
+    RightWatch,
+    give_right,
+)
+from headrace.testing.simulation.clients.guarded_topic import SETTINGS as GUARDED_SETTINGS
 from headrace.testing.simulation.clients.share_group import GROUP as SHARE_GROUP
 from headrace.testing.simulation.clients.share_group import ShareDeliveries, SimulatedShareMember
 from headrace.testing.simulation.clients.transactions import (
@@ -73,6 +82,7 @@ Client = (
     | SimulatedShareMember
     | Administrator
     | TransactionalProducer
+    | RightsAdministrator
 )
 
 
@@ -91,6 +101,7 @@ class Outcome:
     classic_commits: int = 0
     deliveries: int = 0
     transactions: int = 0
+    denied: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     violation: Violation | None = None
     recent: list[str] = field(default_factory=list)
@@ -126,10 +137,10 @@ def _collecting_errors() -> Iterator[_Errors]:
         logger.propagate = propagate
 
 
-def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
-    """Runs the scenario of this seed."""
+def run(seed: int, seconds: float = DEFAULT_SECONDS, *, guarded: bool = False) -> Outcome:
+    """Runs the scenario of this seed; `guarded` adds an authorizer and a topic with ACLs."""
     with _collecting_errors() as errors, auditing() as witness, Simulation(seed) as simulation:
-        story = Scenario(simulation, witness)
+        story = Scenario(simulation, witness, guarded=guarded)
         outcome = story.outcome
         try:
             story.play(seconds)
@@ -150,19 +161,26 @@ def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
 class Scenario:
     """The events of one simulation."""
 
-    def __init__(self, simulation: Simulation, witness: FetchAudit) -> None:
+    def __init__(
+        self, simulation: Simulation, witness: FetchAudit, *, guarded: bool = False
+    ) -> None:
         self.simulation = simulation
         self._witness = witness
         self._random: Random = simulation.schedule.random_of("story")
         profile = FaultProfile.STORM if self._random.random() < 0.25 else FaultProfile.MINORITY
         brokers = 3 if self._random.random() < 0.75 else self._random.randint(4, 5)
         self.outcome = Outcome(simulation.seed, profile, brokers)
-        self.cluster = SimulatedCluster(simulation, brokers)
+        settings = GUARDED_SETTINGS if guarded else None
+        self.cluster = SimulatedCluster(simulation, brokers, settings)
+        self.rights = RightWatch(self.cluster.brokers.values())
+        self.guarded = [Place(GUARDED, index) for index in range(PARTITIONS if guarded else 0)]
         self.history = History()
         self.ledger = CommitLedger()
         self.classic_ledger = CommitLedger()
         self.books = TransactionHistory()
-        self.invariants = InvariantChecker(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
+        self.invariants = InvariantChecker(
+            self.cluster.brokers, compacted={TABLE}, flushed={SAFE, GUARDED}
+        )
         self.deliveries = ShareDeliveries(self.invariants.led)
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self._after_iteration(broker)
@@ -178,6 +196,8 @@ class Scenario:
     def _after_iteration(self, broker: BrokerProcess) -> None:
         self._witness.check()
         self.invariants.check_broker(broker)
+        if self.guarded:
+            self.rights.update()
 
     def play(self, seconds: float) -> None:
         simulation, cluster = self.simulation, self.cluster
@@ -187,6 +207,7 @@ class Scenario:
         clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
         clients += [*self._classic_members(), *self._share_members()]
         clients += [*self._transactional_producers(), *self._table_clients(), self._administrator()]
+        clients += self._guarded_clients()
         tasks = [self._clients.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
         nemesis = Nemesis(cluster, self.outcome.profile, chance)
@@ -202,7 +223,9 @@ class Scenario:
         )
         for task in tasks:
             task.result()
-        places = [*self.places, *self.banks]
+        if self.guarded:
+            simulation.do(self._clients, lambda: give_right(admin), HEALING_S)
+        places = [*self.places, *self.banks, *self.guarded]
         simulation.run_until(
             # A follower that fetches from a host without power is out of sync until it notices.
             lambda: cluster.is_whole() and all_is_committed(cluster.brokers, [*places, self.table]),
@@ -210,6 +233,7 @@ class Scenario:
             "all that leaders have is committed",
         )
         check_replicas(cluster.brokers, places)
+        self.outcome.denied = self.rights.denied
         self.outcome.acknowledged = self.history.acknowledged
         self.outcome.read = self.history.read
         self.outcome.commits = self.ledger.commits
@@ -217,7 +241,7 @@ class Scenario:
         self.outcome.transactions = self.books.committed
         self._drain_share_group()
         self.outcome.deliveries = self.deliveries.count
-        for place in self.places:
+        for place in [*self.places, *self.guarded]:
             log = simulation.do(
                 self._clients, Reader(admin, None, place, self._clients.random).read_all
             )
@@ -241,12 +265,16 @@ class Scenario:
             NewTopic(BANK, PARTITIONS, replicas),
             NewTopic(TABLE, 1, replicas, CONFIG),
         ]
+        if self.guarded:
+            wanted.append(NewTopic(GUARDED, PARTITIONS, replicas, {"flush.messages": "1"}))
 
         async def create() -> Mapping[str, Refusal | None]:
             group = Resource(ResourceKind.GROUP, SHARE_GROUP)
             reset = ConfigChange("share.auto.offset.reset", Operation.SET, "earliest")
             altered = await alter_configs(admin, {group: [reset]}, timeout_s=START_S)
             assert not any(altered.values()), altered
+            if self.guarded:
+                await give_right(admin)
             return await create_topics(admin, wanted, timeout_s=START_S)
 
         self.simulation.run_until(self.cluster.is_known, START_S, "all brokers are registered")
@@ -362,10 +390,26 @@ class Scenario:
             tellers.append(reader)
         return tellers
 
+    def _guarded_clients(self) -> list[Client]:
+        chance = self._clients.random
+        found: list[Client] = []
+        for place in self.guarded:
+            name = f"producer-{place}"
+            acked = self.invariants.acknowledged
+            found.append(
+                GuardedProducer(self._client(name), self.history, place, self.rights, chance, acked)
+            )
+            reader = self._client(f"reader-{place}")
+            found.append(GuardedReader(reader, self.history, place, self.rights, chance))
+        if self.guarded:
+            rights = self.simulation.schedule.random_of("rights")
+            found.append(RightsAdministrator(self._client("rights"), rights))
+        return found
+
     def _administrator(self) -> Administrator:
         return Administrator(
             self._client("administrator"),
-            [*self.places, *self.banks, self.table],
+            [*self.places, *self.banks, self.table, *self.guarded],
             list(self.cluster.brokers),
             self.simulation.schedule.random_of("administrator"),
         )

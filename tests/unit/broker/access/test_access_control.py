@@ -246,6 +246,21 @@ def test_a_flood_of_denied_requests_is_counted_and_not_logged(
     assert report["left_out"] == 2
 
 
+def test_a_client_that_guesses_names_is_one_source(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, LOGGER):
+        for number in range(BURST_LINES + 5):
+            guessed = replace(ALICE, principal=user(f"guess-{number}"))
+            node.access.audit.log_login(guessed, "PLAIN", error="wrong user or password")
+        node.access.audit.log_login(ALICE, "PLAIN")
+        node.access.audit.report_left_out()
+    assert len(lines(caplog, "login failed")) == BURST_LINES
+    assert len(lines(caplog, "login")) == 1
+    (report,) = lines(caplog, "lines were left out")
+    assert (report["principal"], report["host"], report["left_out"]) == ("-", ALICE.host, 5)
+
+
 def test_logins_and_changes_are_logged(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     audit = node.access.audit
     with caplog.at_level(logging.INFO, LOGGER):

@@ -8,51 +8,59 @@ from headrace.broker.access.line_limit import (
     LineLimit,
 )
 
+A = ("User:a", "10.0.0.1")
+
+
+def numbered(number: int) -> tuple[str, str]:
+    return f"User:u{number}", "10.0.0.2"
+
 
 def test_a_source_gets_its_burst_and_then_a_line_per_second_with_the_number_left_out() -> None:
     limit = LineLimit(0.0)
-    assert [limit.admit("a", 0.0) for _ in range(BURST_LINES)] == [0] * BURST_LINES
-    assert [limit.admit("a", 0.0) for _ in range(7)] == [None] * 7
-    assert limit.admit("a", 1.0) == 7
-    assert limit.admit("a", 1.5) is None
-    assert limit.admit("a", 2.0) == 1
+    assert [limit.admit(A, 0.0) for _ in range(BURST_LINES)] == [0] * BURST_LINES
+    assert [limit.admit(A, 0.0) for _ in range(7)] == [None] * 7
+    assert limit.admit(A, 1.0) == 7
+    assert limit.admit(A, 1.5) is None
+    assert limit.admit(A, 2.0) == 1
 
 
 def test_a_flood_of_one_source_does_not_silence_another() -> None:
     limit = LineLimit(0.0)
     for _ in range(10 * TOTAL_BURST_LINES):
-        limit.admit("hostile", 0.0)
-    assert limit.admit("other", 0.0) == 0
+        limit.admit(("User:hostile", "10.0.0.6"), 0.0)
+    assert limit.admit(("User:other", "10.0.0.7"), 0.0) == 0
 
 
 def test_all_sources_together_are_limited() -> None:
     limit = LineLimit(0.0)
-    admitted = sum(limit.admit(source, 0.0) is not None for source in range(3 * TOTAL_BURST_LINES))
+    admitted = sum(
+        limit.admit(numbered(each), 0.0) is not None for each in range(3 * TOTAL_BURST_LINES)
+    )
     assert admitted == TOTAL_BURST_LINES
 
 
 def test_what_was_left_out_is_reported_once() -> None:
     limit = LineLimit(0.0)
     for _ in range(BURST_LINES + 3):
-        limit.admit("a", 0.0)
-    assert list(limit.take_left_out()) == [("a", 3)]
+        limit.admit(A, 0.0)
+    assert list(limit.take_left_out()) == [(A, 3)]
     assert list(limit.take_left_out()) == []
-    assert limit.admit("a", 1.0) == 0
+    assert limit.admit(A, 1.0) == 0
 
 
 def test_the_lines_of_a_forgotten_source_are_still_counted() -> None:
     limit = LineLimit(0.0)
     for _ in range(BURST_LINES + 3):
-        limit.admit("a", 0.0)
-    for source in range(MAX_SOURCES):
-        limit.admit(source, 1e6)
+        limit.admit(A, 0.0)
+    for number in range(MAX_SOURCES):
+        limit.admit(numbered(number), 1e6)
     assert (None, 3) in list(limit.take_left_out())
 
 
-def test_the_memory_for_sources_is_bounded(monkeypatch: object) -> None:
+def test_the_memory_for_sources_is_bounded() -> None:
     limit = LineLimit(0.0)
-    for source in range(3 * MAX_SOURCES):
-        limit.admit(source, 0.0)
+    for number in range(3 * MAX_SOURCES):
+        limit.admit(numbered(number), 0.0)
     reported = list(limit.take_left_out())
     assert len(reported) <= line_limit.MAX_SOURCES + 1
     assert sum(number for _, number in reported) == 3 * MAX_SOURCES - TOTAL_BURST_LINES

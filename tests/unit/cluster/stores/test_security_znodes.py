@@ -1,11 +1,17 @@
 """Security znodes have the paths and documents of Apache Kafka 3.9 in ZooKeeper mode."""
 
+import hashlib
+import hmac
 import json
 import traceback
 from base64 import b64encode
+from hashlib import pbkdf2_hmac
+from pathlib import Path
 
 import pytest
 
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.image_diff import records_between
 from headrace.cluster.metadata_records import (
     AclCreated,
     ClientQuotaChanged,
@@ -14,6 +20,8 @@ from headrace.cluster.metadata_records import (
     ScramCredentialChanged,
 )
 from headrace.cluster.metadata_store import CorruptStore, Elected, TooLarge
+from headrace.cluster.resources import broker_resource
+from headrace.cluster.stored_passwords import with_clear_passwords
 from headrace.cluster.stores import security_znodes
 from headrace.cluster.stores.multi_packing import pack_steps
 from headrace.cluster.stores.znode_planner import ZnodePlanner
@@ -35,6 +43,7 @@ from support.brokers.security_records import CREDENTIAL, PREFIX_ACL, TOPIC_ACL
 from support.brokers.znode_tables import new_tree, read_tree
 
 ELECTED = Elected(1, 7, 0)
+KAFKA_BROKER_ZNODES = Path(__file__).parents[3] / "data" / "kafka-3.9.2" / "security-znodes.json"
 
 # As Apache Kafka 3.9 writes them; parents first.
 KAFKA_ZNODES = {
@@ -120,6 +129,47 @@ def test_znodes_of_kafka_are_read() -> None:
         ),
         "older": DelegationToken("older", alice, alice, (), 1, 2, 3),
     }
+
+
+def test_znodes_that_a_broker_of_kafka_wrote_are_read_and_changed() -> None:
+    """tests/data/kafka-3.9.2/README.md says how they were made."""
+    tree = kafka_tree()
+    image = read_tree(tree).image()
+    assert sorted(map(str, image.acls)) == [
+        "ALLOW User:CN=a,O=b WRITE TRANSACTIONAL_ID:LITERAL:* from *",
+        "ALLOW User:alice CREATE_TOKENS USER:LITERAL:User:bob from *",
+        "ALLOW User:alice DESCRIBE_CONFIGS TOPIC:LITERAL:orders from *",
+        "ALLOW User:alice IDEMPOTENT_WRITE CLUSTER:LITERAL:kafka-cluster from *",
+        "ALLOW User:alice READ GROUP:PREFIXED:app- from *",
+        "DENY User:* ALL TOPIC:LITERAL:orders from 10.0.0.1",
+    ]
+    for (name, mechanism), credential in image.scram_credentials.items():
+        password = b"admin" if name == "admin" else b"hush"
+        algorithm = mechanism.algorithm
+        salted = pbkdf2_hmac(algorithm, password, credential.salt, credential.iterations)
+        client_key = hmac.digest(salted, b"Client Key", algorithm)
+        assert hashlib.new(algorithm, client_key).digest() == credential.stored_key
+        assert hmac.digest(salted, b"Server Key", algorithm) == credential.server_key
+    assert [name for name, _ in image.scram_credentials] == ["CN=a,O=b ~*"] * 2 + ["admin"]
+    assert len(image.quotas) == 6
+    (token,) = image.delegation_tokens.values()
+    assert (token.owner, token.renewers) == (user("admin"), (user("bob"),))
+    static = {"password.encoder.secret": "the secret"}
+    clear = with_clear_passwords(image.config(broker_resource(1)), static)
+    assert list(clear.values()) == [
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ]
+    write(tree, *records_between(image, MetadataImage()))
+    left = {path for path in tree.nodes if path.count("/") > 2} - set(new_tree().nodes)
+    assert {path for path in left if "change" not in path} == set()
+
+
+def kafka_tree() -> ZnodeTree:
+    tree = new_tree()
+    for path, data in json.loads(KAFKA_BROKER_ZNODES.read_text()).items():
+        if path not in tree.nodes:
+            tree.write([Create(path, data.encode())], 0)
+    return tree
 
 
 def test_znodes_are_written_as_kafka_writes_them() -> None:
