@@ -1,6 +1,8 @@
 """Envelopes: what one broker wraps, another unwraps; nothing else is accepted."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from random import Random
 
 import pytest
 
@@ -140,3 +142,21 @@ def test_an_envelope_in_an_envelope_is_refused() -> None:
     nested = wrap_request(spec, _envelope(), 0, "", ALICE)
     with pytest.raises(InvalidEnvelope):
         unwrap_request(nested)
+
+
+def test_hostile_bytes_are_refused_or_read() -> None:
+    """No other exception: it would be an internal error of the controller."""
+    chooser = Random(7)
+    whole = _envelope()
+    for _ in range(2000):
+        data, principal = bytearray(whole.request_data), bytearray(whole.request_principal or b"")
+        for target in (data, principal):
+            for _ in range(chooser.randrange(4)):
+                target[chooser.randrange(len(target))] = chooser.choice((0, 1, 127, 128, 255))
+        damaged = EnvelopeRequest(
+            request_data=bytes(data[: chooser.randrange(len(data) + 1)]),
+            request_principal=bytes(principal),
+            client_host_address=chooser.randbytes(4),
+        )
+        with suppress(InvalidEnvelope):
+            unwrap_request(damaged)
