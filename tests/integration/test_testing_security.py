@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from headrace.testing import Broker, VirtualClock, allow, deny
+from headrace.testing import Broker, Cluster, VirtualClock, allow, deny
 from headrace.testing.security import NoSuchUser, SecurityName
 
 SECURITY: tuple[SecurityName, ...] = ("ssl", "sasl_plaintext", "sasl_ssl")
@@ -150,3 +150,16 @@ def test_mistakes_are_explained(broker: Broker) -> None:
     with pytest.raises(ValueError, match="there are"):
         allow("alice", "reed", topic="orders")
     assert "secret" not in repr(broker.security)
+
+
+@pytest.mark.parametrize("security", ["ssl", "sasl_ssl"])
+def test_the_brokers_of_a_cluster_authenticate_to_each_other(security: SecurityName) -> None:
+    with Cluster(3, security=security, users=["alice"], acls=ACLS) as cluster:
+        cluster.headrace.create_topic("orders")
+        assert write(cluster.client_config("alice")) is None
+        cluster.kill(cluster.leader("orders"))
+        assert write(cluster.client_config("alice"), value="y") is None
+        values = [record.value for record in cluster.headrace.consume("orders", 2)]
+        assert values == [b"x", b"y"]
+        cluster.headrace.revoke(ACLS[0])
+        assert write(cluster.client_config("alice")) is not None

@@ -35,7 +35,9 @@ from support.security.scram_client import ScramClient
 from support.security.signed_tokens import claims, issuer_settings, rsa_key, signed
 from support.waiting import wait_for
 from support.wire.connection import ConnectionEnded, Wire, frame, request_frame
+from support.wire.minimal_requests import requests
 
+LOGIN_APIS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 INVALID_SCRAM = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism "
@@ -210,14 +212,25 @@ def test_a_mechanism_that_is_not_enabled_closes_the_connection(wire: Wire) -> No
 # --- what is not part of a login ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "key", [key for key in APIS if key not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)]
-)
+@pytest.mark.parametrize("key", [key for key in APIS if key not in LOGIN_APIS])
 def test_no_other_request_is_served_before_the_handshake(wire: Wire, key: ApiKey) -> None:
-    """Redpanda CVE-2023-50976: APIs that are served without a login. The body is not even read."""
-    head = struct.pack(">hhih", key, APIS[key].max_version, 7, -1)
-    wire.send_bytes(frame(head + b"\xff" * 64))
+    """Redpanda CVE-2023-50976: APIs that are served without a login."""
+    version = APIS[key].max_version
+    _, request = next(requests(APIS[key], version))
+    wire.send_bytes(request_frame(request, version))
     assert wire.ends()
+
+
+def test_a_body_is_not_even_parsed_before_the_login(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CVE-2022-34917: a body that costs memory."""
+    parsed: list[str] = []
+    monkeypatch.setattr(FetchRequest, "reader", lambda _: parsed.append("reader"))
+    monkeypatch.setattr(FetchRequest, "read", lambda *_: parsed.append("read"))
+    wire.send(FetchRequest(), 12)
+    assert wire.ends()
+    assert parsed == []
 
 
 def test_a_second_api_versions_is_not_served(wire: Wire) -> None:

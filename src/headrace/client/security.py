@@ -210,8 +210,10 @@ def _token_source(settings: Mapping[str, str]) -> TokenSource:
 
 def _extensions(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
-    for name, _, value in pairs:
-        if not (name.isascii() and name.isalpha() and value.isprintable() and name != "auth"):
+    for name, equals, value in pairs:
+        if not (
+            equals and name.isascii() and name.isalpha() and value.isprintable() and name != "auth"
+        ):
             raise InvalidSecurity(
                 f"sasl.oauthbearer.extensions has {name!r}; expected name=value,name=value, with "
                 "names of letters"

@@ -220,6 +220,10 @@ class TlsListeners:
         check_tls_stores(settings)
         return await self._host.offload(self._build_checked, settings, active)
 
+    def stop(self) -> None:
+        for task in self._reloading:
+            task.cancel()
+
     # --- contexts -------------------------------------------------------------------------------
 
     def _build(self, settings: TlsSettings) -> ActiveTls:
