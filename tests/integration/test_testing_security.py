@@ -65,6 +65,9 @@ def test_a_user_may_do_what_its_acls_allow(security: SecurityName) -> None:
         broker.restart()
         assert write(broker.client_config("alice"), value="y") is None
         assert len(broker.headrace.consume("orders", 2)) == 2
+        broker.headrace.revoke(ACLS[0])
+        broker.restart()
+        assert write(broker.client_config("alice")) is not None
 
 
 def test_a_wrong_password_and_a_client_without_tls_are_refused(broker: Broker) -> None:
