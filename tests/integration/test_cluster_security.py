@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, ShareConsumer
 
 from headrace.broker.membership.envelopes import wrap_request
+from headrace.broker.runtime.errors import StartupError
 from headrace.client.security import Credentials, Mechanism
 from headrace.client.users import NewCredential
 from headrace.local_security import scram_login
@@ -72,11 +73,12 @@ PASSWORDS = {
     "admin": "admin-secret",
     BROKER: "broker-secret",
 }
+LOGIN = "listener.name.brokers.scram-sha-512.sasl.jaas.config"
 SETTINGS = {
     "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",
     "listener.security.protocol.map": "CLIENTS:SASL_SSL,BROKERS:SASL_SSL",
     "inter.broker.listener.name": "BROKERS",
-    "listener.name.brokers.scram-sha-512.sasl.jaas.config": scram_login(BROKER, PASSWORDS[BROKER]),
+    LOGIN: scram_login(BROKER, PASSWORDS[BROKER]),
     "delegation.token.secret.key": "the same on every broker",
 }
 MECHANISM = ScramMechanism.SCRAM_SHA_512
@@ -477,3 +479,22 @@ def test_rights_survive_the_loss_of_leader_and_controller(secured: Secured) -> N
     renew = RenewDelegationTokenRequest(hmac=token.hmac)
     for wire in secured.on_every_broker("alice"):
         assert wire.call(renew, RenewDelegationTokenResponse).error_code == ErrorCode.NONE
+
+
+# --- a broker that may not join ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"super.users": "User:admin"}, "denies CLUSTER_ACTION to the principal of this broker"),
+        ({LOGIN: scram_login(BROKER, "wrong")}, f"refused the user '{BROKER}'"),
+    ],
+)
+def test_a_broker_that_cannot_join_says_why(settings: dict[str, str], reason: str) -> None:
+    refused = SETTINGS | settings | {"initial.broker.registration.timeout.ms": "1000"}
+    with (
+        pytest.raises(StartupError, match=reason),
+        Cluster(2, settings=refused, security="sasl_ssl", users=PASSWORDS),
+    ):
+        pass

@@ -32,7 +32,7 @@ async def handle(broker: Broker, context: Context, request: EnvelopeRequest) -> 
         raise UnsupportedRequest(msg)
     assert broker.member is not None  # dispatch serves this API only then
     try:
-        forwarded = unwrap_request(request, session)
+        forwarded = unwrap_request(request)
         handle_here = authorized_handler_of(broker, forwarded.spec.key)
         answer = await broker.member.forwarding.answer_forwarded(
             forwarded.spec, handle_here, forwarded.context, forwarded.request

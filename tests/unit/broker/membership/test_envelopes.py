@@ -25,7 +25,6 @@ from headrace.protocol.messages.metadata import MetadataRequest
 from headrace.security.principal import Principal, user
 from headrace.security.session import Session
 
-BROKER = Session(user("broker-1"), "10.0.0.1", "INTERNAL", "SASL_SSL")
 ALICE = Session(
     Principal("User", "alice", token_authenticated=True),
     "2001:db8::1",
@@ -42,7 +41,7 @@ def _envelope(version: int = SPEC.max_version, session: Session = ALICE) -> Enve
 
 
 def _sent(envelope: EnvelopeRequest) -> Forwarded:
-    return unwrap_request(EnvelopeRequest.decode(envelope.encode(0), 0), BROKER)
+    return unwrap_request(EnvelopeRequest.decode(envelope.encode(0), 0))
 
 
 @pytest.mark.parametrize("version", range(SPEC.min_version, SPEC.max_version + 1))
@@ -132,7 +131,7 @@ def test_an_invalid_envelope_is_refused(
     envelope = _envelope()
     damage(envelope)
     with pytest.raises(InvalidEnvelope) as refused:
-        unwrap_request(envelope, BROKER)
+        unwrap_request(envelope)
     assert refused.value.code is code
 
 
@@ -140,4 +139,4 @@ def test_an_envelope_in_an_envelope_is_refused() -> None:
     spec = APIS[ApiKey.ENVELOPE]
     nested = wrap_request(spec, _envelope(), 0, "", ALICE)
     with pytest.raises(InvalidEnvelope):
-        unwrap_request(nested, BROKER)
+        unwrap_request(nested)
