@@ -236,6 +236,8 @@ class Broker(Lifetime):
 
         Without a name, they are those of the administrator, who may do everything.
         """
+        if self.security is None and user is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
         return self._config(user).librdkafka()
 
     def java_config(self, user: str | None = None) -> dict[str, str]:
