@@ -87,3 +87,7 @@ def test_brokers_are_believed_only_on_their_own_listener(server: Server, key: Ap
         with server.connect(f"{key.name}-{number}", listener=OTHER_LISTENER) as wire:
             for version, found in refusals(wire, key, case, server.topic_id).items():
                 assert found == {case.needs[0].code}, (case, version)
+        with server.connect(SUPER_USER, listener=OTHER_LISTENER) as wire:
+            # Brokers that are super users can move to another listener one by one.
+            for version, found in refusals(wire, key, case, server.topic_id).items():
+                assert not found, (case, version)

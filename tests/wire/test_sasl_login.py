@@ -1,8 +1,11 @@
 """Logins over the wire: what a broker serves before, while and after a client authenticates."""
 
+import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -355,3 +358,36 @@ def test_records_are_neither_read_nor_written_during_a_login(wire: Wire, request
     with pytest.raises(ConnectionEnded):
         for _ in range(2):  # the response with ILLEGAL_SASL_STATE, then the end
             wire.receive_frame()
+
+
+@pytest.mark.parametrize("mechanism", [None, *MECHANISMS])
+@pytest.mark.parametrize("version", [0, 1])
+def test_random_bytes_never_fail_the_broker(
+    broker: headrace.testing.Broker,
+    mechanism: str | None,
+    version: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rng = Random(f"{mechanism}-{version}")
+    valid = [
+        request_frame(api_versions(), 3),
+        request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        request_frame(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2),
+        frame(b"n,,n=bob,r=abc"),
+        frame(bearer(signed())),
+    ]
+    for _ in range(15):
+        data = bytearray(rng.choice(valid))
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        with Wire(broker.bootstrap_servers) as hostile:
+            if mechanism is not None:
+                handshake(hostile, mechanism, version)
+            with suppress(BrokenPipeError, ConnectionResetError):
+                hostile.send_bytes(bytes(data) + rng.randbytes(rng.randrange(40)))
+                hostile.socket.shutdown(socket.SHUT_WR)
+            while not hostile.ends():
+                pass
+    assert not [record for record in caplog.records if record.exc_info]
+    with Wire(broker.bootstrap_servers) as wire:
+        assert log_in(wire).error_code == 0

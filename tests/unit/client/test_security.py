@@ -169,6 +169,8 @@ ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username and"),
         ({**OAUTH}, "token.endpoint.url"),
         ({**OAUTH, ENDPOINT: "http://issuer/token"}, "token.endpoint.url"),
+        ({**OAUTH, ENDPOINT: "http://localhost:1@issuer/token"}, "token.endpoint.url"),
+        ({**OAUTH, ENDPOINT: "file://host/token"}, "token.endpoint.url"),
         ({**OAUTH, ENDPOINT: "https://issuer/token"}, "client.secret"),
         ({**OAUTH, ENDPOINT: "file:///t", "sasl.oauthbearer.extensions": "a"}, "extensions"),
         ({**OAUTH, ENDPOINT: "file:///t", "sasl.oauthbearer.extensions": "auth=x"}, "extensions"),

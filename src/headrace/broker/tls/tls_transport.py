@@ -1,28 +1,35 @@
-"""The transport of an accepted TLS connection: a non-blocking `SSLSocket` on the event loop.
+"""The transport of an accepted TLS connection: OpenSSL on a non-blocking socket.
 
 asyncio's and uvloop's own TLS transports keep buffers of hundreds of kilobytes for each connection
-that has been busy once. This one reads records straight into the buffer of its protocol, and
-OpenSSL releases its own buffers when a connection is idle.
+that has been busy once. This one decrypts straight into the buffer of its protocol, and keeps at
+most `RECEIVE_BYTES` and `ENCRYPT_BYTES` besides.
+
+OpenSSL never reads from the socket itself. It would not return while messages without data arrive,
+such as key updates, and one client could stop the event loop.
 
 The protocol is made when the handshake is complete. Until then the transport belongs to
 `TlsHandshakes`, which bounds the time and the number of handshakes.
 """
 
 import asyncio
+import contextlib
 import errno
 import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
-from fcntl import ioctl
-from termios import FIONREAD
 from typing import Any, Final
 
-RECORDS_PER_WAKE_UP: Final = 32
-"""After so many records, other connections are served first."""
-WRITES_PER_WAKE_UP: Final = 16
-NOTHING_WAITS: Final = bytes(4)
+RECEIVE_BYTES: Final = 32 * 1024
+"""What OpenSSL gets at once: a key update has 27 bytes and costs some microseconds."""
+RECEIVES_PER_WAKE_UP: Final = 8
+"""After so many, other connections are served first."""
+ENCRYPT_BYTES: Final = 32 * 1024
+"""What is encrypted at once, if the system takes it."""
+WRITES_PER_WAKE_UP: Final = 32
+MAX_UNSENT_MESSAGES_BYTES: Final = 256 * 1024
+"""Of OpenSSL's own messages, to a client that asks for them and does not read them."""
 DEFAULT_HIGH_WATER_BYTES: Final = 64 * 1024
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ESHUTDOWN})
 
@@ -48,11 +55,12 @@ class TlsTransport(asyncio.Transport):
         super().__init__()
         self._loop = loop
         self._peer = connected.getpeername()
-        self._socket = context.wrap_socket(
-            connected, server_side=True, do_handshake_on_connect=False
-        )
-        self._fd = self._socket.fileno()
-        self._waiting_bytes = bytearray(NOTHING_WAITS)
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._unsent = memoryview(b"")  # encrypted bytes that the system did not take yet
         self._protocol: asyncio.BufferedProtocol | None = None
         self._backlog: deque[memoryview] = deque()
         self._backlog_bytes = 0
@@ -61,7 +69,6 @@ class TlsTransport(asyncio.Transport):
         self._writing_paused = False
         self._reading = False
         self._watches_writable = False
-        self._reads_when_writable = False
         self._ends_when_written: Callable[[], None] | None = None
         self._eof_written = False
         self._closing = False
@@ -74,27 +81,33 @@ class TlsTransport(asyncio.Transport):
 
     def continue_handshake(self) -> HandshakeState:
         """Takes the next step with what has arrived; raises `OSError` if the handshake failed."""
+        self._receive()
+        state = HandshakeState.COMPLETE
         try:
-            self._socket.do_handshake()
+            self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            return HandshakeState.WANTS_READ
-        except ssl.SSLWantWriteError:
+            state = HandshakeState.WANTS_READ
+        except ssl.SSLError:
+            with contextlib.suppress(OSError):
+                self._send_encrypted()  # the alert, which says why
+            raise
+        is_sent = self._send_encrypted()
+        if state is HandshakeState.WANTS_READ and not is_sent:
             return HandshakeState.WANTS_WRITE
-        return HandshakeState.COMPLETE
+        return state
 
     def serve(self, protocol: asyncio.BufferedProtocol) -> None:
         """Starts to serve the connection after the handshake."""
         self._protocol = protocol
         protocol.connection_made(self)
         if not self._closing:
+            self._watch_writable(bool(self._unsent))
             self.resume_reading()
-            # The client may have sent its first request together with the end of the handshake.
-            self._loop.call_soon(self._read)
 
     @property
     def peer_certificate(self) -> bytes | None:
         """The client's certificate in DER."""
-        return self._socket.getpeercert(binary_form=True)
+        return self._tls.getpeercert(binary_form=True)
 
     # --- asyncio.Transport ----------------------------------------------------------------------
 
@@ -102,8 +115,10 @@ class TlsTransport(asyncio.Transport):
         match name:
             case "peername":
                 return self._peer
-            case "socket" | "ssl_object":
+            case "socket":
                 return self._socket
+            case "ssl_object":
+                return self._tls
             case "sockname":
                 return self._socket.getsockname()
             case _:
@@ -129,7 +144,7 @@ class TlsTransport(asyncio.Transport):
             return
         self._reading = True
         self._loop.add_reader(self._fd, self._read)
-        if self._socket.pending():  # the system does not report what OpenSSL has read already
+        if self._has_received():  # the system does not report what was taken from it
             self._loop.call_soon(self._read)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -137,7 +152,7 @@ class TlsTransport(asyncio.Transport):
         self._low_water = self._high_water // 4 if low is None else low
 
     def get_write_buffer_size(self) -> int:
-        return self._backlog_bytes
+        return self._backlog_bytes + len(self._unsent)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._low_water, self._high_water
@@ -146,9 +161,9 @@ class TlsTransport(asyncio.Transport):
         if self._closing or self._eof_written or not data:
             return
         view = memoryview(data)
-        if not self._backlog:
+        if not self._backlog and not self._unsent:
             view = self._send(view)
-        if view and not self._closing:
+        if not self._closing and (view or self._unsent):
             self._add_to_backlog(view)
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
@@ -180,57 +195,69 @@ class TlsTransport(asyncio.Transport):
         if not self._reading or protocol is None:
             return
         try:
-            is_drained = self._read_records(protocol)
+            self._read_records(protocol)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._send_encrypted()  # an alert, which says why
             self._end(error)
-            return
-        if not is_drained:
-            self._loop.call_soon(self._read)
 
-    def _read_records(self, protocol: asyncio.BufferedProtocol) -> bool:
-        """Passes on the records that have arrived; returns whether more arrivals are reported."""
-        records = 0
-        while records < RECORDS_PER_WAKE_UP:
-            buffer = memoryview(protocol.get_buffer(-1))
-            filled, has_more = 0, True
-            while has_more and filled < len(buffer):
-                size = self._read_into(buffer[filled:])
-                filled += max(0, size)
-                records += 1
-                has_more = size > 0 and self._has_more()
-            if filled:
-                protocol.buffer_updated(filled)
-            if not self.is_reading():
-                return True
-            if not size:
+    def _read_records(self, protocol: asyncio.BufferedProtocol) -> None:
+        """Passes on what has arrived."""
+        for _ in range(RECEIVES_PER_WAKE_UP):
+            # What was left when the protocol paused the reading comes first.
+            received = 0 if self._has_received() else self._receive()
+            is_end, decrypted = self._decrypt(protocol)
+            if is_end and self._reading:
                 self._receive_eof(protocol)
-                return True
-            if not has_more:
-                return True
-        return False
+            elif self._outgoing.pending and not self._closing:
+                self._send_own_messages()
+            # Less than half are messages without data, which cost more than data.
+            if received < RECEIVE_BYTES or 2 * decrypted < received or not self.is_reading():
+                return
 
-    def _has_more(self) -> bool:
-        """Whether bytes wait in OpenSSL, or in the system.
-
-        To read without any costs 10 times as much as to ask, and clients split large requests into
-        records of a few bytes to 16 KiB.
-        """
-        if self._socket.pending():
-            return True
-        ioctl(self._fd, FIONREAD, self._waiting_bytes)
-        return self._waiting_bytes != NOTHING_WAITS
-
-    def _read_into(self, buffer: memoryview) -> int:
-        """The bytes read; 0 at the end of the stream, -1 if nothing has arrived."""
+    def _receive(self) -> int:
+        """Takes bytes from the system; returns how many."""
         try:
-            return self._socket.recv_into(buffer, len(buffer))
+            data = self._socket.recv(RECEIVE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except ConnectionResetError:  # the client has closed the connection with bytes unread
+            data = b""
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+        return len(data)
+
+    def _has_received(self) -> bool:
+        """Whether bytes wait that were taken from the system."""
+        return bool(self._tls.pending() or self._incoming.pending)
+
+    def _decrypt(self, protocol: asyncio.BufferedProtocol) -> tuple[bool, int]:
+        """Decrypts what was received, until the protocol pauses the reading; returns whether the
+        client has ended the stream, and the number of bytes for the protocol."""
+        total = 0
+        while True:
+            buffer = memoryview(protocol.get_buffer(-1))
+            filled, is_end, has_more = 0, False, True
+            while has_more and filled < len(buffer):
+                size = self._decrypt_into(buffer[filled:])
+                filled += max(0, size)
+                is_end = not size
+                has_more = size > 0 and self._has_received()
+            if filled:
+                total += filled
+                protocol.buffer_updated(filled)
+            if not has_more or not self.is_reading():
+                return is_end or (self._incoming.eof and not has_more), total
+
+    def _decrypt_into(self, buffer: memoryview) -> int:
+        """The bytes decrypted; 0 at the end of the stream, -1 if there is no whole record."""
+        try:
+            return int(self._tls.read(len(buffer), buffer))
         except ssl.SSLWantReadError:
             return -1
-        except ssl.SSLWantWriteError:
-            self._reads_when_writable = True
-            self._watch_writable(True)
-            return -1
-        except ssl.SSLZeroReturnError:
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return 0
 
     def _receive_eof(self, protocol: asyncio.BufferedProtocol) -> None:
@@ -242,37 +269,62 @@ class TlsTransport(asyncio.Transport):
     # --- writing --------------------------------------------------------------------------------
 
     def _send(self, view: memoryview) -> memoryview:
-        """Sends as much as the socket takes; returns the rest."""
+        """Encrypts and sends as much as the system takes; returns what is not encrypted yet."""
         try:
             for _ in range(WRITES_PER_WAKE_UP):
-                view = view[self._socket.send(view) :]
-                if not view:
+                view = view[self._tls.write(view[:ENCRYPT_BYTES]) :]
+                if not self._send_encrypted() or not view:
                     break
-        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
-            pass
         except OSError as error:
-            # Not while the protocol is writing: it does not expect to lose the connection here.
-            self._closing = True
-            self.pause_reading()
-            self._loop.call_soon(self._end, error)
+            self._end_soon(error)
             return view[:0]
         return view
 
-    def _add_to_backlog(self, view: memoryview) -> None:
-        self._backlog.append(view)
-        self._backlog_bytes += len(view)
+    def _send_encrypted(self) -> bool:
+        """Whether the system has taken everything that is encrypted."""
+        while True:
+            data = self._unsent or memoryview(self._outgoing.read())
+            if not data:
+                return True
+            try:
+                sent = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            self._unsent = data[sent:]
+            if self._unsent:
+                return False
+
+    def _send_own_messages(self) -> None:
+        """Sends what OpenSSL answers to messages without data."""
+        if self._send_encrypted():
+            return
         self._watch_writable(True)
-        if self._backlog_bytes > self._high_water and not self._writing_paused:
+        if self._outgoing.pending > MAX_UNSENT_MESSAGES_BYTES:
+            raise OSError(errno.ENOBUFS, "the client does not read answers that it asks for")
+
+    def _end_soon(self, error: OSError) -> None:
+        """Not while the protocol is writing: it does not expect to lose the connection here."""
+        self._closing = True
+        self.pause_reading()
+        self._loop.call_soon(self._end, error)
+
+    def _add_to_backlog(self, view: memoryview) -> None:
+        if view:
+            self._backlog.append(view)
+            self._backlog_bytes += len(view)
+        self._watch_writable(True)
+        if self.get_write_buffer_size() > self._high_water and not self._writing_paused:
             self._writing_paused = True
             if self._protocol is not None:
                 self._protocol.pause_writing()
 
     def _write_backlog(self) -> None:
-        if self._reads_when_writable:
-            self._reads_when_writable = False
-            self._loop.call_soon(self._read)
-        if self._backlog:
-            # OpenSSL expects the bytes that it could not send to come again, so they stay first.
+        try:
+            is_sent = self._send_encrypted()
+        except OSError as error:
+            self._end(error)
+            return
+        if is_sent and self._backlog:
             before = self._backlog[0]
             rest = self._send(before)
             self._backlog_bytes -= len(before) - len(rest)
@@ -280,12 +332,12 @@ class TlsTransport(asyncio.Transport):
                 self._backlog[0] = rest
             else:
                 self._backlog.popleft()
-        if not self._backlog and not self._closed:
+        if not self._backlog and not self._unsent and not self._closed:
             self._watch_writable(False)
             ending, self._ends_when_written = self._ends_when_written, None
             if ending is not None:
                 ending()
-        if self._writing_paused and self._backlog_bytes <= self._low_water:
+        if self._writing_paused and self.get_write_buffer_size() <= self._low_water:
             self._writing_paused = False
             if self._protocol is not None and not self._closed:
                 self._protocol.resume_writing()
@@ -302,17 +354,18 @@ class TlsTransport(asyncio.Transport):
     # --- the end --------------------------------------------------------------------------------
 
     def _when_written(self, ending: Callable[[], None]) -> None:
-        if self._backlog:
+        if self._backlog or self._unsent:
             self._ends_when_written = ending
         else:
             ending()
 
     def _send_close_notify(self) -> None:
-        try:
-            self._socket.unwrap()
-        except (OSError, ValueError):
-            return  # the client has not sent its own yet, or is gone
-        self.pause_reading()  # without the session, bytes would be read as they are
+        with contextlib.suppress(ssl.SSLError):  # the client has not sent its own yet
+            self._tls.unwrap()
+            self.pause_reading()  # it has: nothing else follows
+        with contextlib.suppress(OSError):  # the client is gone
+            if not self._send_encrypted():
+                self._watch_writable(True)
 
     def _finish_close(self) -> None:
         self._send_close_notify()
@@ -328,6 +381,7 @@ class TlsTransport(asyncio.Transport):
         self._closed = True
         self._backlog.clear()
         self._backlog_bytes = 0
+        self._unsent = memoryview(b"")
         self._socket.close()
         if self._protocol is not None:
             expected = isinstance(error, OSError) and error.errno in _GONE

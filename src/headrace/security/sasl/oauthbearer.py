@@ -8,14 +8,17 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from headrace.security.jwt import BearerToken, InvalidToken, UnknownKeyId
+from headrace.security.jwt import MAX_TOKEN_CHARS, BearerToken, InvalidToken, UnknownKeyId
 from headrace.security.principal import user
 from headrace.security.sasl.exchange import Challenge, Failure, Outcome, Success, UnknownKey
 
 REFUSAL: Final = '{"status":"invalid_token"}'
+MAX_MESSAGE_BYTES: Final = MAX_TOKEN_CHARS + 8 * 1024
+"""Clients that are not authenticated send these: to parse one must not keep others waiting."""
+# At most 32 extensions, and 1,024 characters of a name, for the same reason.
 _MESSAGE: Final = re.compile(
-    r"[ny],(?:a=((?:[^=,\x00\x01]|=2C|=3D)+))?,\x01"
-    r"((?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01)*)\x01"
+    r"[ny],(?:a=((?:[^=,\x00\x01]|=2C|=3D){1,1024}))?,\x01"
+    r"((?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01){0,33})\x01"
 )
 _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+)", re.IGNORECASE)
 
@@ -32,6 +35,8 @@ class OAuthBearerExchange:
     def respond(self, token: bytes) -> Outcome:
         if self._refused is not None:
             return Failure(str(self._refused), REFUSAL)
+        if len(token) > MAX_MESSAGE_BYTES:
+            return Failure("the client's message is too long")
         try:
             match = _MESSAGE.fullmatch(token.decode())
         except UnicodeDecodeError:

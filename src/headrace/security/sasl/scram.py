@@ -30,6 +30,8 @@ from headrace.security.sasl.exchange import (
 from headrace.security.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 TOKEN_EXTENSION: Final = "tokenauth"  # noqa: S105 - the name of an extension
+MAX_MESSAGE_BYTES: Final = 16 * 1024
+"""Clients that are not authenticated send these: to parse one must not keep others waiting."""
 _SALT_BYTES: Final = 26
 """The length of the salts that Kafka's tools make."""
 _FIRST: Final = re.compile(r"([ny]),(?:a=([^,]*))?,(.*)", re.DOTALL)
@@ -129,6 +131,8 @@ class ScramExchange:
         self._started: _Started | None = None
 
     def respond(self, token: bytes) -> Outcome:
+        if len(token) > MAX_MESSAGE_BYTES:
+            return Failure("the message is too long")
         try:
             text = token.decode()
             if self._started is None:

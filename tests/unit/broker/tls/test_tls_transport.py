@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from headrace.broker.tls import tls_transport
 from headrace.broker.tls.tls_transport import HandshakeState, TlsTransport
 from headrace.process_tuning import loop_factory
 from support.security.certificates import CertificateAuthority
+from support.security.key_updates import key_updates
 from support.security.tls_wire import client_context
 
 DEADLINE_S = 20.0
@@ -197,5 +199,40 @@ def test_the_end_of_the_client_ends_the_connection(run: Run) -> None:
         assert await asyncio.wait_for(pair.protocol.lost, DEADLINE_S) is None
         assert pair.protocol.received == b"bye"
         assert pair.protocol.calls == ["made", "eof", "lost"]
+
+    run(scenario)
+
+
+def test_key_updates_without_data_do_not_stop_the_event_loop(run: Run) -> None:
+    """OpenSSL would go on reading from a socket, in one call, for as long as they arrive."""
+    updates, update_bytes = 10_000, 27
+
+    async def scenario(pair: Pair) -> None:
+        pair.transport.pause_reading()
+        assert await asyncio.to_thread(key_updates(pair.client), updates) == updates
+        await pair.client_sends(b"data")
+        pair.transport.resume_reading()
+        turns = 0
+        async with asyncio.timeout(DEADLINE_S):
+            while pair.protocol.received != b"data":
+                await asyncio.sleep(0)
+                turns += 1
+        assert turns >= updates * update_bytes // tls_transport.RECEIVE_BYTES
+
+    run(scenario)
+
+
+def test_a_client_that_does_not_read_answers_to_key_updates_is_disconnected(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_transport, "MAX_UNSENT_MESSAGES_BYTES", 1000)
+
+    async def scenario(pair: Pair) -> None:
+        buffers = pair.transport.get_extra_info("socket"), pair.client
+        for each, option in zip(buffers, (socket.SO_SNDBUF, socket.SO_RCVBUF), strict=True):
+            each.setsockopt(socket.SOL_SOCKET, option, 1)
+        update = key_updates(pair.client, asks_for_answers=True)
+        await asyncio.wait_for(asyncio.to_thread(update, 5_000), DEADLINE_S)
+        assert await asyncio.wait_for(pair.protocol.lost, DEADLINE_S) is not None
 
     run(scenario)

@@ -8,6 +8,7 @@ from headrace.security.sasl.exchange import Challenge, Failure, Success, Unknown
 from headrace.security.sasl.oauthbearer import REFUSAL, OAuthBearerExchange
 
 GOOD = "good.to-ken_.x"
+PAIR = "a=b\1"
 ALICE = BearerToken("alice", 5000, ())
 
 
@@ -82,3 +83,15 @@ def test_another_authorization_id_is_refused() -> None:
 )
 def test_malformed_messages_fail(message: bytes) -> None:
     assert isinstance(exchange().respond(message), Failure)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (f"n,,\1auth=Bearer {'x' * 80_000}\1\1", "the client's message is too long"),
+        (f"n,a={'a' * 1025},\1auth=Bearer {GOOD}\1\1", "the client's message is malformed"),
+        (f"n,,\1auth=Bearer {GOOD}\1{PAIR * 33}\1", "the client's message is malformed"),
+    ],
+)
+def test_a_message_that_is_costly_to_parse_is_refused(message: str, reason: str) -> None:
+    assert exchange().respond(message.encode()) == Failure(reason)
