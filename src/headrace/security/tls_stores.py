@@ -109,6 +109,7 @@ def _pem(label: str, body: str) -> str:
 def _read_pkcs12(contents: bytes, password: str | None) -> tuple[str, str]:
     """The key and the certificates of a PKCS #12 store; empty texts for those it lacks."""
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
@@ -118,8 +119,10 @@ def _read_pkcs12(contents: bytes, password: str | None) -> tuple[str, str]:
     secret = password.encode() if password is not None else None
     try:
         store = pkcs12.load_pkcs12(contents, secret)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidStore("its password is wrong, or it is damaged") from error
+    except UnsupportedAlgorithm as error:
+        raise InvalidStore("its encryption is not supported") from error
     key = ""
     if store.key is not None:
         key = store.key.private_bytes(

@@ -182,6 +182,9 @@ def _errors_of(settings: TlsSettings, what: str, store: StoreSettings) -> Iterat
         raise _invalid(settings, f"{what}{where}", _openssl_reason(error)) from error
     except OSError as error:
         raise _invalid(settings, f"{what}{where}", error.strerror or str(error)) from error
+    except ValueError:  # e.g. characters that PEM does not have; it may quote parts of a key
+        reason = "its contents or its password have invalid characters or are too long"
+        raise _invalid(settings, f"{what}{where}", reason) from None
 
 
 def _openssl_reason(error: ssl.SSLError) -> str:
