@@ -79,6 +79,7 @@ def server_context(material: TlsMaterial) -> ssl.SSLContext:
     """The context for accepted connections; raises `InvalidTls`."""
     settings = material.settings
     context = _context(material, ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 lets clients ask for it at will
     context.verify_mode = _VERIFY_MODES[settings.client_auth]
     if settings.client_auth is not ClientAuth.NONE:
         # A resumed session would not be checked again after its certificate is no longer trusted.
