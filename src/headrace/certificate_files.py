@@ -114,9 +114,9 @@ class CertificateFiles:
         self._issue(name, lambda ca: ca.issue_client(name, self._clock.wall_ms()))
 
     def _issue(self, name: str, issue: "Callable[[DevelopmentCA], IssuedCertificate]") -> None:
+        authority = self._authority()
         from headrace.security.development_ca import InvalidCertificateName
 
-        authority = self._authority()
         try:
             issued = issue(authority)
         except InvalidCertificateName as error:

@@ -4,6 +4,7 @@ import shutil
 import ssl
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,18 @@ def hosts_of(files: CertificateFiles) -> list[str]:
     found = x509.load_pem_x509_certificate(files.certificate().read_bytes())
     names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [str(each.value) for each in names]
+
+
+def test_without_cryptography_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "headrace.security.development_ca", raising=False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for act in (CertificateFiles.ensure_server, CertificateFiles.issue_server):
+        with pytest.raises(CertificatesUnavailable, match=r"headrace\[security\]"):
+            act(CertificateFiles(tmp_path / "certs"))
+    with pytest.raises(CertificatesUnavailable, match=r"headrace\[security\]"):
+        CertificateFiles(tmp_path / "certs").issue_client("alice")
 
 
 def test_a_damaged_ca_is_never_replaced(files: CertificateFiles) -> None:

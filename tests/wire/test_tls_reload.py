@@ -125,6 +125,32 @@ def test_a_bad_store_is_refused_and_the_current_one_stays(
 
 
 @pytest.mark.parametrize(
+    ("replaced", "by", "password"),
+    [("-----\n", "-----\né", "hush"), ("", "", "p" * 2000)],
+    ids=["not ASCII", "long password"],
+)
+def test_an_inline_store_that_openssl_cannot_take_is_refused(
+    broker: ReloadingBroker,
+    authority: CertificateAuthority,
+    first: Issued,
+    replaced: str,
+    by: str,
+    password: str,
+) -> None:
+    second = authority.issue("broker")
+    values = {
+        "ssl.keystore.location": "",
+        "ssl.keystore.key": second.encrypted_key("hush").replace(replaced, by, 1),
+        "ssl.keystore.certificate.chain": second.chain,
+        "ssl.key.password": password,
+    }
+    response = broker.alter(values)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert "cannot use the key store" in (response.error_message or "")
+    assert broker.shown() == first.der
+
+
+@pytest.mark.parametrize(
     ("name", "sans", "words"),
     [
         ("another", ("localhost", "127.0.0.1", "::1"), "subject"),

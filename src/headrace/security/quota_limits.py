@@ -52,6 +52,8 @@ _PRECEDENCE: Final = (
 
 SMALLEST_BOUND: Final = 0.001
 """For a limit of zero or less: the controller refuses those, but ZooKeeper may hold them."""
+LARGEST_BOUND: Final = 1e18
+"""For an infinite limit, in the same way: bytes are whole numbers."""
 
 LONGEST_SCOPE_NAME: Final = 256
 """Longer client ids that begin alike share one measurement: clients choose them, and each
@@ -102,7 +104,7 @@ class QuotaLimits:
                 continue
             level = (_part_of(names, USER), _part_of(names, CLIENT_ID))
             found = bounds.setdefault(level, {})
-            found[names.get(USER) or "", names.get(CLIENT_ID) or ""] = _positive(limits[key])
+            found[names.get(USER) or "", names.get(CLIENT_ID) or ""] = _finite(limits[key])
         self._levels = tuple(
             _Level(*level, bounds[level]) for level in _PRECEDENCE if level in bounds
         )
@@ -149,7 +151,7 @@ class AddressLimits:
             names = dict(entity.parts)
             if IP not in names or CONNECTION_CREATION_RATE not in limits:
                 continue
-            name, bound = names[IP], _positive(limits[CONNECTION_CREATION_RATE])
+            name, bound = names[IP], _finite(limits[CONNECTION_CREATION_RATE])
             if name is None:
                 self._default = bound
             else:
@@ -176,8 +178,8 @@ def canonical_address(text: str) -> str | None:
     return str(address)
 
 
-def _positive(bound: float) -> float:
-    return bound if bound > 0 else SMALLEST_BOUND
+def _finite(bound: float) -> float:
+    return min(bound, LARGEST_BOUND) if bound > 0 else SMALLEST_BOUND
 
 
 def _part_of(names: Mapping[str, str | None], type_: str) -> _Part:

@@ -110,6 +110,7 @@ def _pem(label: str, body: str) -> str:
 def _read_pkcs12(contents: bytes, password: str | None) -> tuple[str, str]:
     """The key and the certificates of a PKCS #12 store; empty texts for those it lacks."""
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
@@ -121,8 +122,10 @@ def _read_pkcs12(contents: bytes, password: str | None) -> tuple[str, str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some tools write BER, which is accepted, too
             store = pkcs12.load_pkcs12(contents, secret)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidStore("its password is wrong, or it is damaged") from error
+    except UnsupportedAlgorithm as error:
+        raise InvalidStore("its encryption is not supported") from error
     key = ""
     if store.key is not None:
         key = store.key.private_bytes(

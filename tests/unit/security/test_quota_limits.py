@@ -11,6 +11,7 @@ from headrace.security.client_quota import (
     QuotaEntity,
 )
 from headrace.security.quota_limits import (
+    LARGEST_BOUND,
     LONGEST_SCOPE_NAME,
     SMALLEST_BOUND,
     AddressLimits,
@@ -101,3 +102,11 @@ def test_an_address_has_its_own_limit_or_the_default() -> None:
     assert (limits.find("10.0.0.1"), limits.find("10.0.0.2")) == (3.0, 7.0)
     assert AddressLimits({own: {CONNECTION_CREATION_RATE: 3.0}}).find("10.0.0.2") is None
     assert not AddressLimits({QuotaEntity((ALICE,)): {PRODUCER_BYTE_RATE: 1.0}})
+
+
+def test_an_infinite_limit_is_a_finite_one() -> None:
+    """ZooKeeper may hold it. Infinity is no number of bytes."""
+    limits = QuotaLimits(
+        {QuotaEntity((ALICE,)): {PRODUCER_BYTE_RATE: float("inf")}}, PRODUCER_BYTE_RATE
+    )
+    assert limits.find("alice", "app") == Limit(LARGEST_BOUND, OF_USER)

@@ -516,6 +516,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is _DRAINING and not self._pending and transport is not None:
             self._flush()
             self._change_state(ConnectionEvent.LINGER)
+            self._buffer.discard()  # a full buffer would have no room for the bytes to discard
             self._set_reading(on=True)
             with contextlib.suppress(OSError):  # the client has reset the connection
                 if transport.can_write_eof():

@@ -84,6 +84,10 @@ class ReceiveBuffer:
             self._largest = size
         return self._view[start : start + size]
 
+    def discard(self) -> None:
+        """Forgets the bytes that were received and not returned."""
+        self.start = self.end = 0
+
     def release(self) -> None:
         """Frees memory while the connection is idle."""
         if self.start == self.end and self._capacity > BASE_CAPACITY_BYTES:

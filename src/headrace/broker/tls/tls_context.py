@@ -79,6 +79,7 @@ def server_context(material: TlsMaterial) -> ssl.SSLContext:
     """The context for accepted connections; raises `InvalidTls`."""
     settings = material.settings
     context = _context(material, ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1.1 lets clients ask for it at will
     context.verify_mode = _VERIFY_MODES[settings.client_auth]
     if settings.client_auth is not ClientAuth.NONE:
         # A resumed session would not be checked again after its certificate is no longer trusted.
@@ -186,6 +187,9 @@ def _errors_of(settings: TlsSettings, what: str, store: StoreSettings) -> Iterat
         raise _invalid(settings, f"{what}{where}", _openssl_reason(error)) from error
     except OSError as error:
         raise _invalid(settings, f"{what}{where}", error.strerror or str(error)) from error
+    except ValueError:  # e.g. characters that PEM does not have; it may quote parts of a key
+        reason = "its contents or its password have invalid characters or are too long"
+        raise _invalid(settings, f"{what}{where}", reason) from None
 
 
 def _openssl_reason(error: ssl.SSLError) -> str:

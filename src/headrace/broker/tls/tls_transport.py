@@ -240,6 +240,8 @@ class TlsTransport(asyncio.Transport):
         total = 0
         while True:
             buffer = memoryview(protocol.get_buffer(-1))
+            if not buffer:
+                raise RuntimeError("get_buffer() returned an empty buffer")
             filled, is_end, has_more = 0, False, True
             while has_more and filled < len(buffer):
                 size = self._decrypt_into(buffer[filled:])

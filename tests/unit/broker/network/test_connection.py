@@ -392,6 +392,25 @@ def test_a_muted_connection_that_sends_more_is_not_read() -> None:
     asyncio.run(scenario())
 
 
+def test_a_muted_connection_with_a_full_buffer_discards_further_bytes_while_it_drains() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"mute"))
+            await owner.until_started(b"mute")
+            connection = owner.connection
+            connection.mute(1000)
+            room = connection.get_buffer(-1)
+            room[:] = framed(b"A" * 12) * (len(room) // 16)
+            connection.buffer_updated(len(room))
+            connection.drain()
+            assert len(connection.get_buffer(-1))
+            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"mute"
+            assert owner.started == [b"mute"]
+
+    asyncio.run(scenario())
+
+
 def test_a_muted_connection_drains_without_waiting_for_the_throttle_time() -> None:
     async def scenario() -> None:
         owner = Owner()
