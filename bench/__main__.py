@@ -140,17 +140,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
-    """Runs the chosen workloads; a failure is printed at once and left out of the results."""
-    scale = QUICK_SCALE if options.quick else 1.0
-    chosen = (
+def chosen(options: argparse.Namespace, scale: float) -> list[Workload]:
+    """The workloads of this run."""
+    every = (
         secured_catalogue(scale=scale)
         if options.secure
         else catalogue(scale=scale, big_log_gb=options.big_log_gb)
     )
-    workloads = [
-        workload for workload in chosen if not options.only or workload.name in options.only
-    ]
+    return [each for each in every if not options.only or each.name in options.only]
+
+
+def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
+    """Runs the chosen workloads; a failure is printed at once and left out of the results."""
+    scale = QUICK_SCALE if options.quick else 1.0
+    workloads = chosen(options, scale)
     described = machine.describe(options.work)
     done: list[results.WorkloadResult] = []
 

@@ -77,15 +77,18 @@ class CertificateFiles:
         self._authority()
 
     def ensure_server(self, hosts: Sequence[str] = ()) -> None:
-        """Creates the broker's certificate if there is none, or none for all `hosts`."""
+        """Creates the broker's certificate if there is none for all `hosts` that is still valid
+        for a month."""
         authority, path = self._authority(), self.certificate()
         try:
-            known = authority.hosts_of(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            is_current = authority.is_current(text, self._clock.wall_ms())
+            has_hosts = {*hosts} <= {*authority.hosts_of(text)}
         except FileNotFoundError:
-            known = None
+            is_current = has_hosts = False
         except ValueError as error:
             raise CertificatesUnavailable(f"{path} is damaged: {error}") from error
-        if known is None or not {*hosts} <= {*known} or not self.keystore().exists():
+        if not (is_current and has_hosts and self.keystore().exists()):
             self.issue_server(hosts)
 
     def issue_server(self, hosts: Sequence[str] = ()) -> None:
@@ -111,9 +114,9 @@ class CertificateFiles:
         self._issue(name, lambda ca: ca.issue_client(name, self._clock.wall_ms()))
 
     def _issue(self, name: str, issue: "Callable[[DevelopmentCA], IssuedCertificate]") -> None:
+        authority = self._authority()
         from headrace.security.development_ca import InvalidCertificateName
 
-        authority = self._authority()
         try:
             issued = issue(authority)
         except InvalidCertificateName as error:
@@ -173,8 +176,7 @@ def write_file(path: Path, content: bytes, mode: int) -> None:
 
 
 def _is_file_name(name: str) -> bool:
-    return (
-        name not in ("", "ca", SERVER, "truststore", "store")
-        and all(each.isalnum() or each in "._-" for each in name)
-        and not name.startswith(".")
-    )
+    """Whether a client's files with this name differ from all others in the directory."""
+    taken = name in ("ca", SERVER, "truststore", "store") or name.endswith(".keystore")
+    allowed = all(each.isalnum() or each in "._-" for each in name)
+    return bool(name) and allowed and not taken and not name.startswith(".")

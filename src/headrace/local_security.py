@@ -16,9 +16,13 @@ from headrace.client.users import NewCredential
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, MetadataRecord, ScramCredentialChanged
 from headrace.cluster.metadata_store import MetadataStore
-from headrace.controller.scram_changes import credential_of
 from headrace.security.acl import Acl
-from headrace.security.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from headrace.security.scram_credential import (
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
 
 SecurityProtocol: TypeAlias = Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 MECHANISM: Final = ScramMechanism.SCRAM_SHA_512

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from headrace.cluster.java_properties import read_properties
 from support.brokers.local_cluster import ClusterUp, children_of
 from support.cli.command import Cli
 from support.waiting import wait_for
@@ -215,3 +216,33 @@ def test_without_java_the_error_names_the_package_to_install(
     assert ended.code == 1
     assert "Java 11" in ended.stderr and "--zookeeper" in ended.stderr
     assert not (tmp_path / "c").exists()
+
+
+def test_a_secured_cluster_serves_only_its_users_and_keeps_them_over_a_restart(
+    folder: Path, tmp_path: Path
+) -> None:
+    with ClusterUp(folder, "--secure") as cluster:
+        profile = folder / "security" / "client.properties"
+        starting = cluster.wait_for_event(lambda event: event["event"] == "starting", "the start")
+        assert starting["client_settings"] == str(profile)
+        cli = Cli("", tmp_path)
+        named = ("--profile", str(profile))
+        cli.ok("topic", "create", "orders", "-p", "3", *named)
+        cli.ok("produce", "orders", "-v", "hello", *named)
+        assert cli.ok("consume", "orders", "-e", *named) == "hello\n"
+        facts = json.loads(cli.ok("cluster", "status", "--format", "json", *named))
+        assert (facts["live_brokers"], facts["under_replicated"]) == (3, 0)
+        plain = cli("topic", "list", "-b", cluster.bootstrap_servers, "--timeout", "2")
+        assert plain.code == 5
+    assert cluster.process.returncode == 0
+    password = read_properties(profile.read_text())["sasl.password"]
+    assert password not in json.dumps(cluster.events)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    holders = [path for path in files if password.encode() in path.read_bytes()]
+    assert {path.parent for path in holders} == {folder / "security"}
+    assert not [path for path in holders if path.stat().st_mode & 0o077]
+    with ClusterUp(folder, "--secure"):
+        assert cli.ok("consume", "orders", "-e", *named) == "hello\n"
+    ended = cli("cluster", "up", "--data", str(folder), "--port", "0")
+    assert ended.code == 1
+    assert "--secure" in ended.stderr

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, ShareConsumer
 
 from headrace.broker.membership.envelopes import wrap_request
+from headrace.broker.runtime.errors import StartupError
 from headrace.client.security import Credentials, Mechanism
 from headrace.client.users import NewCredential
 from headrace.local_security import scram_login
@@ -58,7 +59,7 @@ from headrace.security.scram_credential import ScramMechanism
 from headrace.security.session import Session
 from headrace.testing import Cluster
 from headrace.testing.security import BROKER
-from support.security.access import allow
+from support.security.access import allow, allow_on_cluster
 from support.waiting import wait_for
 from support.wire.acls import create_acls, delete_acls, exactly
 from support.wire.batches import FETCH_BY_NAME, batch, fetch_request, produce, topic_id_of
@@ -70,13 +71,15 @@ PASSWORDS = {
     "alice": "alice-secret",
     "bob": "bob-secret",
     "admin": "admin-secret",
+    "agent": "agent-secret",
     BROKER: "broker-secret",
 }
+LOGIN = "listener.name.brokers.scram-sha-512.sasl.jaas.config"
 SETTINGS = {
     "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",
     "listener.security.protocol.map": "CLIENTS:SASL_SSL,BROKERS:SASL_SSL",
     "inter.broker.listener.name": "BROKERS",
-    "listener.name.brokers.scram-sha-512.sasl.jaas.config": scram_login(BROKER, PASSWORDS[BROKER]),
+    LOGIN: scram_login(BROKER, PASSWORDS[BROKER]),
     "delegation.token.secret.key": "the same on every broker",
 }
 MECHANISM = ScramMechanism.SCRAM_SHA_512
@@ -151,7 +154,10 @@ def login(user: str) -> Credentials:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(3, settings=SETTINGS, security="sasl_ssl", users=PASSWORDS) as cluster:
+    agent = allow_on_cluster("agent", AclOperation.CLUSTER_ACTION)
+    with Cluster(
+        3, settings=SETTINGS, security="sasl_ssl", users=PASSWORDS, acls=[agent]
+    ) as cluster:
         yield cluster
 
 
@@ -372,9 +378,9 @@ def test_a_delegation_token_is_valid_on_every_broker_at_once_and_ends_on_all(
 
 CLIENTS, BROKERS = 0, 1
 FORGERS = pytest.mark.parametrize(
-    ("user", "listener"), [("bob", CLIENTS), ("admin", CLIENTS), ("bob", BROKERS)]
+    ("user", "listener"), [("bob", CLIENTS), ("bob", BROKERS), ("agent", CLIENTS)]
 )
-"""Not even a super user may send them on the listener for clients."""
+"""The agent has CLUSTER_ACTION, which counts on the listener between brokers only."""
 
 
 def forged_requests(topic_id: bytes, victim: int) -> Sequence[Struct]:
@@ -421,7 +427,7 @@ def test_a_client_cannot_send_the_requests_of_brokers(
 def test_a_client_cannot_fetch_as_a_replica(secured: Secured, user: str, listener: int) -> None:
     topic = secured.topic(f"replica-{user}-{listener}")
     leader = secured.cluster.leader(topic)
-    secured.grant(allow("bob", READ, TOPIC, topic))
+    secured.grant(allow(user, READ, TOPIC, topic))
     wire = secured.connect(leader, user, listener)
     request = fetch_request(topic)
     request.replica_id = next(each for each in secured.running if each != leader)
@@ -477,3 +483,22 @@ def test_rights_survive_the_loss_of_leader_and_controller(secured: Secured) -> N
     renew = RenewDelegationTokenRequest(hmac=token.hmac)
     for wire in secured.on_every_broker("alice"):
         assert wire.call(renew, RenewDelegationTokenResponse).error_code == ErrorCode.NONE
+
+
+# --- a broker that may not join ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"super.users": "User:admin"}, "denies CLUSTER_ACTION to the principal of this broker"),
+        ({LOGIN: scram_login(BROKER, "wrong")}, f"refused the user '{BROKER}'"),
+    ],
+)
+def test_a_broker_that_cannot_join_says_why(settings: dict[str, str], reason: str) -> None:
+    refused = SETTINGS | settings | {"initial.broker.registration.timeout.ms": "1000"}
+    with (
+        pytest.raises(StartupError, match=reason),
+        Cluster(2, settings=refused, security="sasl_ssl", users=PASSWORDS),
+    ):
+        pass

@@ -5,7 +5,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from headrace.cluster.resources import ConfigResourceType
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
+from headrace.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from headrace.protocol.messages.metadata import MetadataRequest
 from support.brokers.processes import Spawn, answers
 from support.waiting import wait_for
@@ -51,6 +57,26 @@ def test_a_connection_over_max_connections_waits_until_another_ends(spawn: Spawn
         wires[0].close()
         late.socket.settimeout(TIMEOUT_S)
         late.receive_frame()
+
+
+def test_a_limit_that_is_set_while_the_broker_runs_applies_to_the_next_connection(
+    spawn: Spawn,
+) -> None:
+    broker = spawn()
+    limit = IncrementalAlterConfigsAlterableConfig(name="max.connections", value="1")
+    resource = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=ConfigResourceType.BROKER, resource_name="", configs=[limit]
+    )
+    with Wire(broker.bootstrap_servers) as first:
+        answer = first.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert answer.responses[0].error_code == 0
+        with Wire(broker.bootstrap_servers, timeout_s=0.3) as late:
+            late.send(ApiVersionsRequest(), 0)
+            with pytest.raises(TimeoutError):
+                late.receive_frame()
+            first.close()
+            late.socket.settimeout(TIMEOUT_S)
+            late.receive_frame()
 
 
 def test_connections_over_the_rate_wait(spawn: Spawn) -> None:

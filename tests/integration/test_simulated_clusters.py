@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from headrace.testing.simulation.clients.guarded_topic import NO_RIGHT_NO_SERVICE
 from headrace.testing.simulation.nemesis import FaultProfile
 from headrace.testing.simulation.planted_bugs import planted
 from headrace.testing.simulation.scenario import Outcome, run
@@ -25,6 +26,20 @@ def check(outcome: Outcome) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_cluster_keeps_its_guarantees_under_every_fault_profile(seed: int) -> None:
     check(run(seed, SECONDS))
+
+
+def test_no_request_is_served_once_every_broker_knows_that_its_right_is_gone() -> None:
+    """While brokers fail; and no acknowledged record is lost."""
+    outcome = run(4, SECONDS, guarded=True)
+    check(outcome)
+    assert outcome.denied
+
+
+def test_a_broker_that_keeps_old_acls_is_found() -> None:
+    with planted("keep-acls"):
+        violation = run(1, SECONDS, guarded=True).violation
+    assert violation is not None
+    assert violation.rule == NO_RIGHT_NO_SERVICE
 
 
 def test_a_cluster_seed_gives_the_same_run_in_every_process() -> None:

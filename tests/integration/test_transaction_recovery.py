@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.broker.transactions import txn_markers
+from headrace.broker.transactions import txn_marker_sender
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.errors import DiskFull
 from headrace.testing import Broker
@@ -45,7 +45,7 @@ def no_markers(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     def refuse(*args: object, **options: object) -> None:
         raise DiskFull("no space for a marker")
 
-    monkeypatch.setattr(txn_markers, "append_marker", refuse)
+    monkeypatch.setattr(txn_marker_sender, "append_marker", refuse)
     return monkeypatch
 
 

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.client.sasl import start
+from headrace.client.security import Credentials, Mechanism
 from headrace.security.jaas import InvalidJaas, parse_jaas
 from headrace.security.json_web_keys import InvalidKeys, parse_keys
 from headrace.security.jwt import InvalidToken, TokenRules, validate
@@ -93,12 +95,14 @@ def test_any_name_and_password_can_log_in(
     known: dict[str, ScramCredential] = {name: scram_credential(password, mechanism)}
     decoys = DecoyCredentials(b"secret", mechanism)
     server = ScramExchange(mechanism, ScramLookup(known.get, lambda _: None, decoys), "nonce")
-    client = ScramClient(name.replace("=", "=3D").replace(",", "=2C"), password, mechanism)
-    challenge = server.respond(client.first)
+    client = start(Credentials(Mechanism(mechanism.mechanism_name), name, password), "client-nonce")
+    challenge = server.respond(next(client))
     assert isinstance(challenge, Challenge)
-    done = server.respond(client.final(challenge.token))
+    done = server.respond(client.send(challenge.token))
     assert isinstance(done, Success)
     assert done.principal.name == name
+    with pytest.raises(StopIteration):  # the client has verified the broker
+        client.send(done.token)
 
 
 @EXAMPLES
@@ -139,7 +143,7 @@ def test_any_key_set_is_read_or_refused(entries: list[dict[str, object]]) -> Non
 @EXAMPLES
 @given(st.dictionaries(st.sampled_from(list(claims())), JSON))
 def test_any_claims_are_judged(changed: dict[str, object]) -> None:
-    token = signed({**claims(), **changed})
+    token = signed({**claims(), "iat": NOW_S, **changed})
     with contextlib.suppress(InvalidToken):
         validate(token, KEYS, RULES, NOW_S)
 

@@ -4,6 +4,7 @@ import shutil
 import ssl
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,12 +113,49 @@ def test_a_renewed_certificate_has_another_key_and_the_same_ca(files: Certificat
     assert "alice" in handshake(files, "kafka.example.com")
 
 
-@pytest.mark.parametrize("name", ["", "ca", "server", "a/b", "..", "x" * 65])
+NOT_NAMES = ["", "ca", "server", "server.keystore", "a/b", "..", "x" * 65]
+
+
+@pytest.mark.parametrize("name", NOT_NAMES)
 def test_a_name_that_is_no_file_or_subject_is_refused(files: CertificateFiles, name: str) -> None:
     before = files.ca.read_bytes(), files.certificate().read_bytes()
     with pytest.raises(CertificatesUnavailable):
         files.issue_client(name)
     assert (files.ca.read_bytes(), files.certificate().read_bytes()) == before
+
+
+def test_a_server_certificate_is_kept_until_a_month_before_its_end(tmp_path: Path) -> None:
+    def files(day: int) -> CertificateFiles:
+        return CertificateFiles(tmp_path, At((20_000 + day) * DAY_MS))
+
+    files(0).ensure_server(["a.example.com"])
+    first = files(0).key().read_bytes()
+    files(360).ensure_server()
+    assert files(0).key().read_bytes() == first
+    files(370).ensure_server()
+    renewed = files(0).key().read_bytes()
+    assert renewed != first
+    files(370).ensure_server(["b.example.com"])
+    assert files(0).key().read_bytes() != renewed
+    assert {"a.example.com", "b.example.com"} <= {*hosts_of(files(0))}
+
+
+def hosts_of(files: CertificateFiles) -> list[str]:
+    found = x509.load_pem_x509_certificate(files.certificate().read_bytes())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(each.value) for each in names]
+
+
+def test_without_cryptography_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "headrace.security.development_ca", raising=False)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for act in (CertificateFiles.ensure_server, CertificateFiles.issue_server):
+        with pytest.raises(CertificatesUnavailable, match=r"headrace\[security\]"):
+            act(CertificateFiles(tmp_path / "certs"))
+    with pytest.raises(CertificatesUnavailable, match=r"headrace\[security\]"):
+        CertificateFiles(tmp_path / "certs").issue_client("alice")
 
 
 def test_a_damaged_ca_is_never_replaced(files: CertificateFiles) -> None:

@@ -8,6 +8,8 @@ FORBIDDEN = (
     *("click", "rich", "typer", "argparse"),
     *("pydantic", "pyspark", "pyarrow", "numba", "numpy"),
     *("importlib.metadata", "confluent_kafka", "aiokafka", "kio"),
+    *("cryptography", "jwt", "email", "urllib.request"),
+    *("headrace.local_security", "headrace.certificate_files", "headrace.client.tls_context"),
 )
 
 START_AND_STOP = """

@@ -1,8 +1,11 @@
 """Logins over the wire: what a broker serves before, while and after a client authenticates."""
 
+import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -35,7 +38,9 @@ from support.security.scram_client import ScramClient
 from support.security.signed_tokens import claims, issuer_settings, rsa_key, signed
 from support.waiting import wait_for
 from support.wire.connection import ConnectionEnded, Wire, frame, request_frame
+from support.wire.minimal_requests import requests
 
+LOGIN_APIS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 INVALID_SCRAM = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism "
@@ -210,14 +215,25 @@ def test_a_mechanism_that_is_not_enabled_closes_the_connection(wire: Wire) -> No
 # --- what is not part of a login ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "key", [key for key in APIS if key not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)]
-)
+@pytest.mark.parametrize("key", [key for key in APIS if key not in LOGIN_APIS])
 def test_no_other_request_is_served_before_the_handshake(wire: Wire, key: ApiKey) -> None:
-    """Redpanda CVE-2023-50976: APIs that are served without a login. The body is not even read."""
-    head = struct.pack(">hhih", key, APIS[key].max_version, 7, -1)
-    wire.send_bytes(frame(head + b"\xff" * 64))
+    """Redpanda CVE-2023-50976: APIs that are served without a login."""
+    version = APIS[key].max_version
+    _, request = next(requests(APIS[key], version))
+    wire.send_bytes(request_frame(request, version))
     assert wire.ends()
+
+
+def test_a_body_is_not_even_parsed_before_the_login(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CVE-2022-34917: a body that costs memory."""
+    parsed: list[str] = []
+    monkeypatch.setattr(FetchRequest, "reader", lambda _: parsed.append("reader"))
+    monkeypatch.setattr(FetchRequest, "read", lambda *_: parsed.append("read"))
+    wire.send(FetchRequest(), 12)
+    assert wire.ends()
+    assert parsed == []
 
 
 def test_a_second_api_versions_is_not_served(wire: Wire) -> None:
@@ -342,3 +358,36 @@ def test_records_are_neither_read_nor_written_during_a_login(wire: Wire, request
     with pytest.raises(ConnectionEnded):
         for _ in range(2):  # the response with ILLEGAL_SASL_STATE, then the end
             wire.receive_frame()
+
+
+@pytest.mark.parametrize("mechanism", [None, *MECHANISMS])
+@pytest.mark.parametrize("version", [0, 1])
+def test_random_bytes_never_fail_the_broker(
+    broker: headrace.testing.Broker,
+    mechanism: str | None,
+    version: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rng = Random(f"{mechanism}-{version}")
+    valid = [
+        request_frame(api_versions(), 3),
+        request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        request_frame(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2),
+        frame(b"n,,n=bob,r=abc"),
+        frame(bearer(signed())),
+    ]
+    for _ in range(15):
+        data = bytearray(rng.choice(valid))
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        with Wire(broker.bootstrap_servers) as hostile:
+            if mechanism is not None:
+                handshake(hostile, mechanism, version)
+            with suppress(BrokenPipeError, ConnectionResetError):
+                hostile.send_bytes(bytes(data) + rng.randbytes(rng.randrange(40)))
+                hostile.socket.shutdown(socket.SHUT_WR)
+            while not hostile.ends():
+                pass
+    assert not [record for record in caplog.records if record.exc_info]
+    with Wire(broker.bootstrap_servers) as wire:
+        assert log_in(wire).error_code == 0

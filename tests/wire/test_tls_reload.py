@@ -172,6 +172,17 @@ def test_a_certificate_of_another_owner_is_refused(
     assert broker.shown() == first.der
 
 
+def test_the_same_location_with_a_damaged_file_is_refused(
+    broker: ReloadingBroker, first: Issued
+) -> None:
+    broker.store.write_text("damaged")
+    response = broker.alter({"ssl.keystore.location": str(broker.store)})
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    # A listener that the request does not name is not read.
+    assert broker.alter({"max.connections": "1000"}).error_code == ErrorCode.NONE
+    assert broker.shown() == first.der
+
+
 def test_a_setting_other_than_the_stores_of_a_running_listener_is_read_only(
     broker: ReloadingBroker,
 ) -> None:

@@ -463,7 +463,7 @@ class Broker:
             # A fast path does not measure the time of its requests.
             measures = self.quotas.limits_request_time
             self.server.allow_fast_paths(allowed=not measures, reason="request_percentage")
-            self.server.address_delay_s = self.quotas.connection_throttle_s
+            self.server.throttle_addresses(self.quotas.connection_throttle_s)
 
     def _count_full_logs(self, directory: str | None) -> int:
         """The number of logs in this directory, or in all, whose last append failed on a full
@@ -536,6 +536,8 @@ class Broker:
         """Stops the parts that were built."""
         if self.authentication is not None:
             self.authentication.stop()
+        if self.tls is not None:
+            self.tls.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

@@ -90,18 +90,7 @@ def create(
     profiles = read_profiles(os.environ if config_path(os.environ).exists() else {})
     if name in profiles.by_name:
         raise usage(f"{profiles.path} already has a profile {name!r}; edit it there")
-    values = read_properties_file(source) if source is not None else {}
-    given = parse_assignments(settings or [], "SETTING=VALUE")
-    for setting in filter(is_secret, given):
-        raise usage(
-            f"{setting}: a secret on the command line is visible to other users; leave it out to "
-            f"type it in, or set {setting}.file or {setting}.command"
-        )
-    if "sasl.username" in given:  # the file has the password of another user
-        for setting in filter(is_secret, tuple(values)):
-            if setting.startswith("sasl."):
-                del values[setting]
-    values |= given
+    values = _collected(source, parse_assignments(settings or [], "SETTING=VALUE"))
     if session.servers_named or SERVERS not in values:
         values[SERVERS] = session.servers
     _add_password(values)
@@ -112,6 +101,23 @@ def create(
     path = config_path(os.environ)
     _append_profile(path, profiles, name, values, is_default=default)
     remark(f"added the profile {name!r} to {path}")
+
+
+def _collected(source: Path | None, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the file, overridden by those of the command line."""
+    for setting in filter(is_secret, given):
+        raise usage(
+            f"{setting}: a secret on the command line is visible to other users; leave it out to "
+            f"type it in, or set {setting}.file or {setting}.command"
+        )
+    values = read_properties_file(source) if source is not None else {}
+    if "sasl.username" in given:  # the file has the password of another user
+        values = {
+            name: value
+            for name, value in values.items()
+            if not (name.startswith("sasl.") and is_secret(name))
+        }
+    return {**values, **given}
 
 
 def _add_password(values: dict[str, str]) -> None:

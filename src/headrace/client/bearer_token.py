@@ -62,7 +62,7 @@ def _request_token(source: TokenSource, timeout_s: float) -> str:
     # Imported here: a process without OAUTHBEARER does not need it, and it is slow to import.
     from urllib.error import HTTPError, URLError
     from urllib.parse import quote, urlencode
-    from urllib.request import HTTPSHandler, Request, build_opener
+    from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
     fields = {"grant_type": "client_credentials"}
     if source.scope:
@@ -78,7 +78,9 @@ def _request_token(source: TokenSource, timeout_s: float) -> str:
         method="POST",
     )
     context = ssl.create_default_context(cafile=source.ca)
-    opener = build_opener(HTTPSHandler(context=context), _refuse_redirects())
+    # Without TLS, the address is a loopback address, and no proxy may see the secret.
+    proxies: dict[str, str] | None = None if source.url.startswith("https://") else {}
+    opener = build_opener(ProxyHandler(proxies), HTTPSHandler(context=context), _refuse_redirects())
     try:
         with opener.open(request, timeout=timeout_s) as answer:
             content = answer.read(MAX_ANSWER_BYTES + 1)

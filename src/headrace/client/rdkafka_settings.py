@@ -48,6 +48,8 @@ def rdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
     if given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper() == "OAUTHBEARER":
         found.pop("sasl.username", None)
         found.pop("sasl.password", None)
+    if found.get("ssl.endpoint.identification.algorithm") == "":
+        found["ssl.endpoint.identification.algorithm"] = "none"
     for java, ours in _PEM.items():
         if given.get(java):
             found.setdefault(ours, given[java])

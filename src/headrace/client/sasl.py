@@ -8,7 +8,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import unicodedata
 from collections.abc import Generator
 from typing import Final, TypeAlias
 
@@ -53,7 +52,7 @@ def _oauthbearer(credentials: Credentials, token: str) -> Exchange:
 
 
 def _scram(credentials: Credentials, nonce: str, algorithm: str) -> Exchange:
-    name = _normalized(credentials.username).replace("=", "=3D").replace(",", "=2C")
+    name = credentials.username.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}"
     if credentials.is_token:
         first += ",tokenauth=true"
@@ -61,7 +60,7 @@ def _scram(credentials: Credentials, nonce: str, algorithm: str) -> Exchange:
     server_nonce, salt, iterations = _read_challenge(challenge, nonce)
     final = f"c={base64.b64encode(_HEADER.encode()).decode()},r={server_nonce}"
     signed = ",".join((first, challenge, final)).encode()
-    password = _normalized(credentials.password).encode()
+    password = credentials.password.encode()  # not normalized, as in Kafka
     salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", algorithm)
     stored_key = hashlib.new(algorithm, client_key).digest()
@@ -94,8 +93,3 @@ def _read_challenge(text: str, nonce: str) -> tuple[str, bytes, int]:
             f"{MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
         )
     return server_nonce, salt, iterations
-
-
-def _normalized(text: str) -> str:
-    """SASLprep's normalization without its tables of prohibited characters, as in Kafka."""
-    return unicodedata.normalize("NFKC", text)

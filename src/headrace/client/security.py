@@ -13,8 +13,7 @@ from typing import Final
 from headrace.client.jaas import credentials_of
 
 OFF: Final = frozenset({"false", "0", "no", "off", "none", ""})
-TOKEN_URLS: Final = ("https://", "file:///", "http://127.0.0.1:", "http://localhost:")
-"""A client's secret and its token never cross a network without TLS."""
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SECRETS: Final = frozenset(
     {
@@ -181,7 +180,7 @@ def _credentials(settings: Mapping[str, str]) -> Credentials:
 
 def _token_source(settings: Mapping[str, str]) -> TokenSource:
     url = settings.get("sasl.oauthbearer.token.endpoint.url", "")
-    if not url.startswith(TOKEN_URLS):
+    if not _is_token_url(url):
         raise InvalidSecurity(
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url: the https:// address of an "
             "OAuth 2.0 token endpoint, or file:// and the path of a file with the token"
@@ -208,10 +207,30 @@ def _token_source(settings: Mapping[str, str]) -> TokenSource:
     )
 
 
+def _is_token_url(url: str) -> bool:
+    """A client's secret and its token never cross a network without TLS."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    match parts.scheme:
+        case "https":
+            return bool(parts.hostname)
+        case "http":
+            return parts.hostname in LOOPBACK
+        case "file":
+            return parts.path.startswith("/") and not parts.netloc
+    return False
+
+
 def _extensions(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
-    for name, _, value in pairs:
-        if not (name.isascii() and name.isalpha() and value.isprintable() and name != "auth"):
+    for name, equals, value in pairs:
+        if not (
+            equals and name.isascii() and name.isalpha() and value.isprintable() and name != "auth"
+        ):
             raise InvalidSecurity(
                 f"sasl.oauthbearer.extensions has {name!r}; expected name=value,name=value, with "
                 "names of letters"

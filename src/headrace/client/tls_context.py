@@ -26,6 +26,7 @@ from headrace.security.tls_stores import (
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
     """The context for `loop.create_connection`; raises `BadSecurityFiles` for unusable files."""
+    identity = None
     try:
         trusted = _trusted_pem(tls)
         context = ssl.create_default_context(cadata=trusted)
@@ -38,7 +39,8 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
                 context.load_cert_chain(chain, key, tls.key_password or "")
     except (OSError, ssl.SSLError, ValueError) as error:
         names = [name for name in (tls.ca, tls.certificate, tls.key) if name]
-        reason = "the key's password is wrong or missing" if _is_password(error) else error
+        encrypted = identity is not None and "ENCRYPTED" in identity.key
+        reason = "the key's password is wrong or missing" if encrypted else error
         raise BadSecurityFiles(
             f"cannot load the TLS files ({', '.join(names) or 'PEM settings'}): {reason}"
         ) from error
@@ -65,11 +67,6 @@ def inlined(tls: Tls) -> Tls:
         certificate_pem=identity.chain if identity else None,
         key_pem=identity.key if identity else None,
     )
-
-
-def _is_password(error: Exception) -> bool:
-    text = str(error).upper()
-    return "DECRYPT" in text or "PASSWORD" in text
 
 
 def _trusted_pem(tls: Tls) -> str | None:

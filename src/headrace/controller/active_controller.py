@@ -103,6 +103,9 @@ class ActiveController:
         self._watching: asyncio.Task[None] | None = None
         self._store_changed = asyncio.Event()
         self._abandoned = False
+        self.is_store_reachable = True
+        """False while no decision can be committed. Another controller may be elected meanwhile,
+        and this one does not notice before it reaches the store again."""
         self._max_imbalance = max_imbalance
         self._rebalance_s = rebalance_s
         self._after_restore = after_restore
@@ -376,9 +379,11 @@ class ActiveController:
 
     async def _reload_when_reachable(self) -> None:
         """Waits until the store is reachable again, and loads it."""
+        self.is_store_reachable = False
         while not self.is_over:
             try:
                 await self._load_image()
+                self.is_store_reachable = True
                 return
             except ConnectionSuspended:
                 await asyncio.sleep(RETRY_S)

@@ -4,8 +4,6 @@ A client sends the salted password, from which both keys follow. The stored keys
 do not suffice for a login. A request changes one credential of a user at most, as in Kafka.
 """
 
-import hashlib
-import hmac
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,8 +15,8 @@ from headrace.protocol.errors import ErrorCode
 from headrace.security.scram_credential import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
-    ScramCredential,
     ScramMechanism,
+    credential_of,
 )
 
 MAX_SALT_BYTES: Final = 1024
@@ -83,20 +81,6 @@ def alter_credentials(
                 error = refused.error
         results[change.user] = AlteredUser(change.user, error)
     return ControllerResult(tuple(records), list(results.values()))
-
-
-def credential_of(
-    mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int
-) -> ScramCredential:
-    """What brokers store of a salted password (RFC 5802)."""
-    algorithm = mechanism.algorithm
-    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
-    return ScramCredential(
-        salt=salt,
-        stored_key=hashlib.new(algorithm, client_key).digest(),
-        server_key=hmac.digest(salted_password, b"Server Key", algorithm),
-        iterations=iterations,
-    )
 
 
 def describe_credentials(image: MetadataImage, users: Sequence[str]) -> list[DescribedUser]:

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Final, Self
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -27,6 +28,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 VALID_DAYS: Final = 397
 """The longest validity that every platform accepts for a server."""
 CA_VALID_DAYS: Final = 3650
+RENEW_DAYS: Final = 30
+DAY_MS: Final = 86_400_000
 CLOCK_SKEW: Final = timedelta(hours=1)
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 CA_NAME: Final = "Headrace development CA"
@@ -121,6 +124,16 @@ class DevelopmentCA:
     def issue_client(self, name: str, now_ms: int) -> IssuedCertificate:
         """For a client; the principal is User:CN=`name`."""
         return self._issue(name, (), now_ms, is_server=False)
+
+    def is_current(self, certificate: str, now_ms: int) -> bool:
+        """Whether this authority issued the certificate, and it is valid for a month at least."""
+        found = x509.load_pem_x509_certificate(certificate.encode())
+        ends_ms = found.not_valid_after_utc.timestamp() * 1000
+        try:
+            found.verify_directly_issued_by(self._certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return ends_ms - now_ms > RENEW_DAYS * DAY_MS
 
     @staticmethod
     def hosts_of(certificate: str) -> list[str]:

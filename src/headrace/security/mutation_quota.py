@@ -36,6 +36,10 @@ class MutationQuotaManager:
         """Applies changed limits; what clients have used so far still counts."""
         self._limits = QuotaLimits(quotas, CONTROLLER_MUTATION_RATE)
 
+    def limits(self, user: str, client_id: str) -> bool:
+        """Whether this client has such a quota."""
+        return self._limits.find(user, client_id) is not None
+
     def admit(self, user: str, client_id: str, partitions: int) -> int:
         """Strict: takes the partitions, of any number, unless the quota is used up. Then it takes
         nothing and returns the milliseconds until the quota is not used up any more."""

@@ -2,9 +2,14 @@
 
 The first quota that exists applies, and no other:
 
-1. user and client id         2. user and the default client id       3. user
-4. the default user and client id   5. the default user and the default client id
-6. the default user           7. client id                            8. the default client id
+1. the user and the client id
+2. the user and the default client id
+3. the user
+4. the default user and the client id
+5. the default user and the default client id
+6. the default user
+7. the client id
+8. the default client id
 
 A quota with a user and a client id is measured for each pair, one with only a user for all clients
 of that user, and one with only a client id for all users of that client id. Stricter than in Kafka:

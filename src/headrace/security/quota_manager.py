@@ -62,6 +62,10 @@ class QuotaManager:
         """Applies changed limits; what clients have used so far still counts."""
         self._limits = QuotaLimits(quotas, self._key)
 
+    def limits(self, user: str, client_id: str) -> bool:
+        """Whether this client has such a quota."""
+        return self._limits.find(user, client_id) is not None
+
     def record(self, user: str, client_id: str, value: float) -> int:
         """Records a value; returns how many milliseconds to throttle the client."""
         limit = self._limits.find(user, client_id)

@@ -40,3 +40,20 @@ class ScramCredential:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+
+
+def credential_of(
+    mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int
+) -> ScramCredential:
+    """What brokers store of a salted password."""
+    import hashlib  # every broker imports this module, and few change a credential
+    import hmac
+
+    algorithm = mechanism.algorithm
+    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
+    return ScramCredential(
+        salt=salt,
+        stored_key=hashlib.new(algorithm, client_key).digest(),
+        server_key=hmac.digest(salted_password, b"Server Key", algorithm),
+        iterations=iterations,
+    )

@@ -5,6 +5,7 @@ that are called JKS. A real JKS store is refused with the command that converts 
 """
 
 import re
+import warnings
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -118,7 +119,9 @@ def _read_pkcs12(contents: bytes, password: str | None) -> tuple[str, str]:
         ) from error
     secret = password.encode() if password is not None else None
     try:
-        store = pkcs12.load_pkcs12(contents, secret)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some tools write BER, which is accepted, too
+            store = pkcs12.load_pkcs12(contents, secret)
     except (ValueError, TypeError) as error:
         raise InvalidStore("its password is wrong, or it is damaged") from error
     except UnsupportedAlgorithm as error:

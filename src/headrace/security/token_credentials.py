@@ -14,7 +14,12 @@ from typing import Final, NamedTuple
 
 from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import Principal
-from headrace.security.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from headrace.security.scram_credential import (
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
 from headrace.security.token_hmac import token_hmac
 
 MAX_CACHED_CREDENTIALS: Final = 1_000
@@ -76,15 +81,8 @@ def derive_credential(
 
     The salt is derived as well, so that all brokers have the same one.
     """
-    algorithm = mechanism.algorithm
     password = base64.b64encode(token_hmac(secret_key, token_id))
     label = f"salt {mechanism.mechanism_name} {token_id}".encode()
     salt = hmac.digest(secret_key, label, "sha256")[:_SALT_BYTES]
-    salted = hashlib.pbkdf2_hmac(algorithm, password, salt, MIN_ITERATIONS)
-    client_key = hmac.digest(salted, b"Client Key", algorithm)
-    return ScramCredential(
-        salt=salt,
-        stored_key=hashlib.new(algorithm, client_key).digest(),
-        server_key=hmac.digest(salted, b"Server Key", algorithm),
-        iterations=MIN_ITERATIONS,
-    )
+    salted = hashlib.pbkdf2_hmac(mechanism.algorithm, password, salt, MIN_ITERATIONS)
+    return credential_of(mechanism, salt, salted, MIN_ITERATIONS)

@@ -27,6 +27,9 @@ class AsyncHeadrace:
     def bootstrap_servers(self) -> str:
         return self._blocking.bootstrap_servers
 
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        return self._blocking.client_config(user)
+
     async def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:

@@ -223,7 +223,7 @@ class Cluster(Lifetime):
 
     def client_config(self, user: str | None = None) -> dict[str, str]:
         """The settings of a client for confluent-kafka; see `Broker.client_config`."""
-        return self._any_broker.client_config(user) | {"bootstrap.servers": self.bootstrap_servers}
+        return {**self._any_broker.client_config(user), "bootstrap.servers": self.bootstrap_servers}
 
     def java_config(self, user: str | None = None) -> dict[str, str]:
         """The same for Kafka's clients in Java."""

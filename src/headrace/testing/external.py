@@ -23,6 +23,13 @@ class ExternalBroker:
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, str] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.client_security = security_of(settings or {})
+        self._settings = dict(settings or {})
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """The settings that this object was created with."""
+        if user is not None:
+            self._refuse("users")
+        return {**self._settings, "bootstrap.servers": self.bootstrap_servers}
 
     @cached_property
     def headrace(self) -> "Headrace":

@@ -67,9 +67,14 @@ def headrace_proc(
 
 
 def headrace_noproc(
-    *, bootstrap_servers: str | None = None
+    *, bootstrap_servers: str | None = None, client_settings: Mapping[str, str] | None = None
 ) -> "Callable[..., Iterator[ExternalBroker]]":
-    """A session fixture: a running broker, given here, by HEADRACE_BOOTSTRAP or in the ini file."""
+    """A session fixture: a running broker, given here, by HEADRACE_BOOTSTRAP or in the ini file.
+
+    Args:
+        bootstrap_servers: The address of the broker.
+        client_settings: How the helper connects, such as `sasl.username`, by Kafka's names.
+    """
 
     @pytest.fixture(scope="session")
     def noproc(request: pytest.FixtureRequest) -> "Iterator[ExternalBroker]":
@@ -87,7 +92,7 @@ def headrace_noproc(
                 "file",
                 pytrace=False,
             )
-        broker = ExternalBroker(servers)
+        broker = ExternalBroker(servers, client_settings)
         yield broker
         broker.close()
 

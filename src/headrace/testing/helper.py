@@ -52,6 +52,8 @@ class HelperBroker(Protocol):
     @property
     def client_security(self) -> Security: ...
 
+    def client_config(self, user: str | None = None) -> dict[str, str]: ...
+
     @property
     def trouble(self) -> "Trouble": ...
 
@@ -102,6 +104,10 @@ class Headrace:
     def bootstrap_servers(self) -> str:
         """The addresses for clients."""
         return self.broker.bootstrap_servers
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """The settings of a client of a secured broker; see `Broker.client_config`."""
+        return self.broker.client_config(user)
 
     @property
     def trouble(self) -> "Trouble":

@@ -6,14 +6,18 @@ class OrdersTest(headrace.testing.HeadraceTestCase):
 """
 
 import unittest
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
+from headrace.security.acl import Acl
 from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.helper import Headrace
 from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from headrace.testing.security import SecurityName, Users
 
 
 class _WithBroker(unittest.TestCase):
@@ -23,6 +27,12 @@ class _WithBroker(unittest.TestCase):
     """Broker settings by Kafka's names."""
     virtual_clock: ClassVar[bool] = False
     """Whether time passes only with `self.headrace.clock.advance`."""
+    security: ClassVar["SecurityName | None"] = None
+    """The security of the broker, such as "sasl_ssl"."""
+    users: ClassVar["Users"] = ()
+    """The users with their passwords, or only their names."""
+    acls: ClassVar[Iterable[Acl]] = ()
+    """What the users may do."""
     broker: ClassVar[Broker]
     headrace: Headrace
 
@@ -32,6 +42,9 @@ class _WithBroker(unittest.TestCase):
         cls.broker = Broker(
             settings=TEST_SETTINGS | setting_texts(cls.settings),
             clock=VirtualClock() if cls.virtual_clock else None,
+            security=cls.security,
+            users=cls.users,
+            acls=cls.acls,
         )
         cls.enterClassContext(cls.broker)
 

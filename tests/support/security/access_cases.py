@@ -16,7 +16,9 @@ from support.wire.batches import batch
 
 TOPIC_NAME: Final = "orders"
 DOOMED_TOPIC: Final = "doomed"
+KEPT_TOPIC: Final = "kept"
 GROUP_NAME: Final = "readers"
+GROUP_WITH_OFFSETS: Final = "committed"
 NO_GROUP: Final = "no-such-group"
 TRANSACTIONAL_ID: Final = "payments"
 BROKER_ID: Final = 1
@@ -181,7 +183,8 @@ CASES: Final[Mapping[ApiKey, tuple[Case, ...]]] = {
         _case(cluster(ALTER_CONFIGS), resource_type=4, resource_name=str(BROKER_ID)),
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _ALTER_CLUSTER,
-    ApiKey.DESCRIBE_LOG_DIRS: _DESCRIBE_CLUSTER,
+    # Versions 1 and 2 have no field for the error: their response is empty.
+    ApiKey.DESCRIBE_LOG_DIRS: (_case(cluster(DESCRIBE), first=3),),
     ApiKey.SASL_AUTHENTICATE: _FREE,
     ApiKey.CREATE_PARTITIONS: (_case(topic(ALTER), count=1, assignments=None),),
     ApiKey.CREATE_DELEGATION_TOKEN: _FREE,
@@ -197,7 +200,9 @@ CASES: Final[Mapping[ApiKey, tuple[Case, ...]]] = {
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_case(cluster(ALTER), replicas=[BROKER_ID]),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBE_CLUSTER,
-    ApiKey.OFFSET_DELETE: (_case(group(DELETE), topic(READ)),),
+    ApiKey.OFFSET_DELETE: (
+        _case(group(DELETE, GROUP_WITH_OFFSETS), topic(READ), group_id=GROUP_WITH_OFFSETS),
+    ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (_case(cluster(DESCRIBE_CONFIGS)),),
     ApiKey.ALTER_CLIENT_QUOTAS: (_case(cluster(ALTER_CONFIGS)),),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBE_CLUSTER,
@@ -244,8 +249,12 @@ CASES: Final[Mapping[ApiKey, tuple[Case, ...]]] = {
     ApiKey.DELETE_SHARE_GROUP_STATE: _TO_BROKERS,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _TO_BROKERS,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (_case(group(DESCRIBE), topic(DESCRIBE)),),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (_case(group(READ), topic(READ)),),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (_case(group(DELETE), topic(READ)),),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (
+        _case(group(READ, NO_GROUP), topic(READ), group_id=NO_GROUP),
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (
+        _case(group(DELETE, NO_GROUP), topic(READ), group_id=NO_GROUP),
+    ),
     ApiKey.CLUSTER_METADATA: (_case(cluster(CLUSTER_ACTION), broker_id=99, max_wait_ms=0),),
     ApiKey.LEAVE_CLUSTER: (_case(cluster(CLUSTER_ACTION), broker_id=99),),
 }
@@ -264,6 +273,7 @@ _USUAL: Final[Mapping[str, Any]] = {
     "key": GROUP_NAME,
     "coordinator_keys": [GROUP_NAME],
     "member_id": "a-member",
+    "timeout_ms": 5000,
     "transactional_id": TRANSACTIONAL_ID,
     "transactional_ids": [TRANSACTIONAL_ID],
     "v3_and_below_transactional_id": TRANSACTIONAL_ID,

@@ -17,6 +17,7 @@ def test_settings_of_java_clients_are_translated() -> None:
             "ssl.truststore.location": "/etc/ca.pem",
             "ssl.keystore.location": "/etc/me.p12",
             "ssl.keystore.password": "q",
+            "ssl.endpoint.identification.algorithm": "",
         }
     )
     assert found == {
@@ -27,6 +28,7 @@ def test_settings_of_java_clients_are_translated() -> None:
         "ssl.ca.location": "/etc/ca.pem",
         "ssl.keystore.location": "/etc/me.p12",
         "ssl.keystore.password": "q",
+        "ssl.endpoint.identification.algorithm": "none",
     }
 
 

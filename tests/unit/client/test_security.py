@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from headrace.client import connection_pool
 from headrace.client.client import ANY, ClusterClient
 from headrace.client.errors import AuthenticationFailed, BadSecurityFiles, TlsFailed
 from headrace.client.metadata import metadata_request
@@ -22,6 +23,7 @@ from headrace.client.security import (
     Mechanism,
     Security,
     Tls,
+    TokenSource,
     security_of,
 )
 from headrace.clock import SystemClock
@@ -88,6 +90,49 @@ def test_names_with_commas_and_equals_signs_are_escaped() -> None:
     assert next(exchange) == b"n,,n=a=3Db=2Cc,r=n"
 
 
+def test_a_delegation_token_is_announced_in_the_first_message() -> None:
+    token = Credentials(Mechanism.SCRAM_SHA_256, "id", "hmac", is_token=True)
+    assert next(start(token, "n")) == b"n,,n=id,r=n,tokenauth=true"
+
+
+BEARER = Credentials(
+    Mechanism.OAUTHBEARER, token_source=TokenSource("file:///t"), extensions=(("pool", "a"),)
+)
+
+
+def test_a_bearer_token_is_sent_with_its_extensions() -> None:
+    exchange = start(BEARER, "n", "a.b.c")
+    assert next(exchange) == b"n,,\x01auth=Bearer a.b.c\x01pool=a\x01\x01"
+    with pytest.raises(StopIteration):
+        exchange.send(b"")
+
+
+def test_a_refused_bearer_token_is_acknowledged_before_the_error() -> None:
+    exchange = start(BEARER, "n", "a.b.c")
+    next(exchange)
+    assert exchange.send(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(SaslRefused, match="invalid_token"):
+        exchange.send(b"")
+
+
+def test_the_settings_of_every_mechanism_are_read() -> None:
+    sasl = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    oauth = {
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+        "sasl.oauthbearer.client.id": "app",
+        "sasl.oauthbearer.client.secret": "hush",
+        "sasl.oauthbearer.extensions": "pool=a, zone=b",
+    }
+    found = security_of({**sasl, **oauth}).sasl
+    assert found is not None
+    assert found.token_source == TokenSource("https://issuer/token", "app", "hush")
+    assert found.extensions == (("pool", "a"), ("zone", "b"))
+    assert "hush" not in repr(found)
+    java = 'ScramLoginModule required username="id" password="hmac" tokenauth="true";'
+    token = security_of({**sasl, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": java}).sasl
+    assert token == Credentials(Mechanism.SCRAM_SHA_256, "id", "hmac", is_token=True)
+
+
 def test_secrets_are_not_in_the_repr() -> None:
     security = Security(tls=Tls(key_password="hush"), sasl=PLAIN)
     assert "secret" not in repr(security)
@@ -112,6 +157,10 @@ def test_security_is_read_from_settings() -> None:
     assert both.tls == Tls(check_hostname=False)
 
 
+OAUTH = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+
+
 @pytest.mark.parametrize(
     ("settings", "missing"),
     [
@@ -119,6 +168,13 @@ def test_security_is_read_from_settings() -> None:
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "GSSAPI"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username and"),
+        ({**OAUTH}, "token.endpoint.url"),
+        ({**OAUTH, ENDPOINT: "http://issuer/token"}, "token.endpoint.url"),
+        ({**OAUTH, ENDPOINT: "http://localhost:1@issuer/token"}, "token.endpoint.url"),
+        ({**OAUTH, ENDPOINT: "file://host/token"}, "token.endpoint.url"),
+        ({**OAUTH, ENDPOINT: "https://issuer/token"}, "client.secret"),
+        ({**OAUTH, ENDPOINT: "file:///t", "sasl.oauthbearer.extensions": "a"}, "extensions"),
+        ({**OAUTH, ENDPOINT: "file:///t", "sasl.oauthbearer.extensions": "auth=x"}, "extensions"),
     ],
 )
 def test_missing_settings_are_named_in_the_error(settings: dict[str, str], missing: str) -> None:
@@ -177,6 +233,32 @@ def test_a_wrong_password_is_not_retried_and_names_the_user(make_broker: Make) -
             with pytest.raises(AuthenticationFailed, match="'me': wrong password"):
                 await ask(broker, wrong)
             assert len(tokens) == 1
+
+    asyncio.run(run())
+
+
+def test_a_new_connection_replaces_one_whose_session_ends_soon(
+    make_broker: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here every session ends soon, so that each request needs a new one."""
+    monkeypatch.setattr(connection_pool, "RENEW_AT", 0)
+
+    async def run() -> None:
+        async with make_broker() as broker:
+            with_plain(broker)
+            broker.handlers[ApiKey.SASL_AUTHENTICATE] = lambda request, version: (
+                SaslAuthenticateResponse(error_message=None, session_lifetime_ms=60_000)
+            )
+            async with ClusterClient(
+                broker.address,
+                client_id="test",
+                clock=SystemClock(),
+                random=Random(1),
+                security=Security(sasl=PLAIN),
+            ) as client:
+                for sent in range(1, 4):
+                    await client.send(metadata_request([]), MetadataResponse, to=ANY, retry=False)
+                    assert broker.count(ApiKey.SASL_AUTHENTICATE) == sent
 
     asyncio.run(run())
 

@@ -164,6 +164,13 @@ def test_append_and_subtract_start_from_the_default_and_keep_no_duplicates() -> 
         (
             BROKER,
             "1",
+            ("sasl.enabled.mechanisms", "PLAIN", SET),
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs dynamically: [sasl.enabled.mechanisms]",
+        ),
+        (
+            BROKER,
+            "1",
             ("ssl.keystore.password", "x", SET),
             ErrorCode.INVALID_REQUEST,
             (

@@ -1,5 +1,7 @@
 """AlterClientQuotas changes the entities without an error, with Kafka's checks."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from headrace.cluster.image import MetadataImage
@@ -15,7 +17,7 @@ BYTES, PERCENT = QuotaOp("producer_byte_rate", 1000.0), QuotaOp("request_percent
 CONNECTIONS = QuotaOp("connection_creation_rate", 5.0)
 
 
-def error_of(entity: list[tuple[str, str | None]], *ops: QuotaOp) -> str | None:
+def error_of(entity: Sequence[tuple[str, str | None]], *ops: QuotaOp) -> str | None:
     """The message of a refusal, which changes nothing; None if the change is accepted."""
     result = alter_client_quotas(IMAGE, [QuotaAlteration(entity, ops)])
     (altered,) = result.results

@@ -9,6 +9,10 @@ from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.layout import Field, fields_of
+from headrace.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 from headrace.protocol.messages.fetch import FetchRequest, FetchResponse
 from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -140,3 +144,14 @@ def test_only_a_session_error_fails_a_whole_fetch() -> None:
 def test_an_empty_request_has_no_error_response() -> None:
     spec = APIS[ApiKey.PRODUCE]
     assert error_response(spec, ProduceRequest(acks=1), 9, CODE) is None
+
+
+def test_a_failed_quota_change_repeats_its_entity() -> None:
+    """Kafka's clients find the result of an entity by its parts."""
+    spec = APIS[ApiKey.ALTER_CLIENT_QUOTAS]
+    request = sample(AlterClientQuotasRequest, 1)
+    answer = error_response(spec, request, 1, CODE)
+    assert isinstance(answer, AlterClientQuotasResponse)
+    (entry,) = answer.entries
+    assert entry.error_code == CODE
+    assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("sample", "sample")]

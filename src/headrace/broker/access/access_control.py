@@ -86,8 +86,8 @@ class AccessControl:
     def allows_cluster(self, session: Session, *operations: AclOperation) -> bool:
         """Whether the sender may do any one of these operations on the cluster.
 
-        CLUSTER_ACTION is only allowed on the listener between brokers. The audit log gets the
-        operation that decided: the first that is allowed, else the last.
+        An ACL for CLUSTER_ACTION counts on the listener between brokers only. The audit log gets
+        the operation that decided: the first that is allowed, else the last.
         """
         type_, name = AclResourceType.CLUSTER, CLUSTER_NAME
         usable = [each for each in operations if self._may_use_on_cluster(session, each)]
@@ -106,12 +106,16 @@ class AccessControl:
         )
 
     def _may_use_on_cluster(self, session: Session, operation: AclOperation) -> bool:
-        """Brokers talk to each other on one listener: clients have no use for CLUSTER_ACTION."""
+        """Brokers talk to each other on one listener: clients have no use for CLUSTER_ACTION.
+
+        Super users may do everything anyway. So brokers may move to another listener one by one.
+        """
         return (
             operation is not AclOperation.CLUSTER_ACTION
             or not self.is_enforced
             or session.is_internal
             or session.listener == self._inter_broker_listener
+            or self._authorizer.is_super_user(session.principal)
         )
 
     def allows_any(self, session: Session, operation: AclOperation, type_: AclResourceType) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.access.denied_codes import DENIED_CODE
-from headrace.protocol.api import ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.protocol.error_responses import error_response, failed_parts
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.struct import Struct
@@ -37,6 +37,7 @@ Authorize = Callable[[Any, "RequestCheck", Any], Verdict]
 
 T = TypeVar("T")
 
+_FIRST_LOG_DIRS_WITH_CODE: Final = 3
 _NAME: Final = attrgetter("name")
 
 
@@ -56,6 +57,8 @@ class RequestCheck:
 
     def refuse(self, code: ErrorCode) -> Struct:
         """The response to the refused request."""
+        if self._spec.key is ApiKey.DESCRIBE_LOG_DIRS and self.version < _FIRST_LOG_DIRS_WITH_CODE:
+            return self._spec.response()  # as in Kafka: clients take an empty response for it
         refused = error_response(self._spec, self._request, self.version, code)
         return self._spec.response() if refused is None else refused
 
@@ -86,14 +89,24 @@ class RequestCheck:
         )
 
     def filter_topics(
-        self, operation: AclOperation, name_of: Callable[[Any], str | None] = _NAME
+        self,
+        operation: AclOperation,
+        name_of: Callable[[Any], str | None] = _NAME,
+        *,
+        group_errors_first: bool = False,
     ) -> Verdict:
         """Removes the denied topics from `topics` of the request. A topic without a name has an
-        unknown id, which the handler reports."""
+        unknown id, which the handler reports. With `group_errors_first` the handler also runs if
+        no topic is left: an error of the group is the whole response."""
         topics: list[Any] = self._request.topics  # type: ignore[attr-defined]
         names = (name for name in map(name_of, topics) if name is not None)
         denied = self.denied_names(operation, AclResourceType.TOPIC, names)
-        return self.remove_parts("topics", lambda topic: name_of(topic) in denied)
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return self.remove_coded_parts(
+            "topics",
+            lambda topic: code if name_of(topic) in denied else None,
+            handles_rest=group_errors_first,
+        )
 
     def filter_names(self, array: str, operation: AclOperation, type_: AclResourceType) -> Verdict:
         """Removes the denied names from an array of names in the request."""
@@ -117,8 +130,11 @@ class RequestCheck:
         array: str,
         code_of: Callable[[Any], ErrorCode | None],
         message: str | None = None,
+        *,
+        handles_rest: bool = False,
     ) -> Verdict:
-        """Like `remove_parts`, for parts with different codes; None means that one is allowed."""
+        """Like `remove_parts`, for parts with different codes; None means that one is allowed.
+        With `handles_rest` the handler runs even if all parts are denied."""
         allowed: list[Any] = []
         denied: dict[ErrorCode, list[Any]] = {}
         for part in getattr(self._request, array):
@@ -133,7 +149,7 @@ class RequestCheck:
             name, answers = failed_parts(self._spec, self._request, self.version, code, message)
             failed += answers
         setattr(self._request, array, allowed)
-        if not allowed:
+        if not (allowed or handles_rest):
             return self._spec.response(**{name: failed})
         return lambda response: add_parts(response, name, failed)
 

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
         ShareGroupStatesHost,
     )
     from headrace.broker.membership.producer_ids import ProducerIds
-    from headrace.broker.transactions.txn_markers import TxnMarkers, TxnMarkersHost
+    from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender, TxnMarkerSenderHost
     from headrace.coordinator.group.group_config import GroupConfig, GroupConfigs
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import PruneLog, ShareStateShard
     from headrace.coordinator.transaction.transaction_config import TransactionConfig
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
-    class CoordinatorsHost(CoordinatorHost, ShareGroupStatesHost, TxnMarkersHost, Protocol):
+    class CoordinatorsHost(CoordinatorHost, ShareGroupStatesHost, TxnMarkerSenderHost, Protocol):
         """The part of the broker that the coordinators use.
 
         For type checkers only: its bases are imported with the shards that need them.
@@ -58,7 +58,7 @@ class CoordinatorRegistry:
         self.groups: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             host, GROUP_METADATA_TOPIC, self._group_shard, loading, self._codec("offsets.topic")
         )
-        self._markers: TxnMarkers | None = None
+        self._markers: TxnMarkerSender | None = None
         self._share_group_states: ShareGroupStates | None = None
         self.transactions: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             host, TRANSACTION_STATE_TOPIC, self._transaction_shard, loading
@@ -192,10 +192,10 @@ class CoordinatorRegistry:
     def _write_markers(self) -> None:
         """Registers the marker writer once: markers are the only effect of transactions."""
         if self._markers is None:
-            from headrace.broker.transactions.txn_markers import TxnMarkers
+            from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender
             from headrace.coordinator.transaction.marker_request import WriteMarkers
 
-            self._markers = TxnMarkers(self._host)
+            self._markers = TxnMarkerSender(self._host)
             self.transactions.on_effect(WriteMarkers, self._markers.perform)
 
     def _share_state_shard(self, index: int) -> ShareStateShard:

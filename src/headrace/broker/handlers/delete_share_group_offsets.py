@@ -25,7 +25,7 @@ def authorize(
 ) -> Verdict:
     return check.require(
         AclOperation.DELETE, AclResourceType.GROUP, request.group_id
-    ) or check.filter_topics(AclOperation.READ, attrgetter("topic_name"))
+    ) or check.filter_topics(AclOperation.READ, attrgetter("topic_name"), group_errors_first=True)
 
 
 async def handle(

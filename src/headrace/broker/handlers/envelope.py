@@ -1,7 +1,7 @@
 """Envelope (key 58), version 0: a client's request that another broker forwards.
 
 The sender authorized the request as the client, and this broker does it again: it has the newest
-ACLs. Envelopes are accepted on the listener between brokers only.
+ACLs. Without an authorizer, envelopes are accepted on the listener between brokers only.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ log = logging.getLogger(__name__)
 
 
 async def handle(broker: Broker, context: Context, request: EnvelopeRequest) -> EnvelopeResponse:
-    session = context.session
-    if session.listener != broker.settings.inter_broker_listener.name:
-        msg = f"an envelope on listener {session.listener}, which is not between brokers"
+    listener = context.session.listener
+    between_brokers = broker.settings.inter_broker_listener.name
+    if not broker.access.is_enforced and listener != between_brokers:
+        msg = f"an envelope on listener {listener}; brokers use {between_brokers}"
         raise UnsupportedRequest(msg)
     assert broker.member is not None  # dispatch serves this API only then
     try:
-        forwarded = unwrap_request(request, session)
+        forwarded = unwrap_request(request)
         handle_here = authorized_handler_of(broker, forwarded.spec.key)
         answer = await broker.member.forwarding.answer_forwarded(
             forwarded.spec, handle_here, forwarded.context, forwarded.request

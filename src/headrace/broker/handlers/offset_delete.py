@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def authorize(broker: Broker, check: RequestCheck, request: OffsetDeleteRequest) -> Verdict:
     return check.require(
         AclOperation.DELETE, AclResourceType.GROUP, request.group_id
-    ) or check.filter_topics(AclOperation.READ)
+    ) or check.filter_topics(AclOperation.READ, group_errors_first=True)
 
 
 def handle(

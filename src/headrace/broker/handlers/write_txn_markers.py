@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.commit_wait import when_committed
 from headrace.broker.runtime.error_codes import failure
-from headrace.broker.transactions.txn_markers import append_marker
+from headrace.broker.transactions.txn_marker_sender import append_marker
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.write_txn_markers import (

@@ -144,6 +144,11 @@ class BrokerLifecycle:
         while not self._is_in_metadata():
             await self._metadata.next_change()
 
+    @property
+    def last_poll_failure(self) -> str | None:
+        """Why the controller's last answer did not come or was a refusal."""
+        return self._election.last_failure
+
     def _is_in_metadata(self) -> bool:
         known = self._metadata.image.brokers.get(self._node_id)
         return known is not None and known.epoch == self.broker_epoch and not known.fenced

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_UNREACHABLE: Final = (
+    "are the other brokers' inter.broker.listener.name addresses reachable from here?"
+)
 LEAVING_SHARE: Final = 0.5
 """The part of the stop timeout that may be spent on handing over leaderships."""
 
@@ -181,11 +184,11 @@ class ClusterMember:
             async with asyncio.timeout(limit_s):
                 await self.membership.joined()
         except TimeoutError:
+            why = self.membership.last_poll_failure
             await self._abort_join()
             raise StartupError(
                 f"no controller accepted broker {broker.node_id} within {limit_s:g} s "
-                "(initial.broker.registration.timeout.ms): are the other brokers' "
-                "inter.broker.listener.name addresses reachable from here?"
+                f"(initial.broker.registration.timeout.ms): {why or _UNREACHABLE}"
             ) from None
         except BaseException:
             await self._abort_join()

@@ -29,6 +29,7 @@ from headrace.cluster.metadata_store import (
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
 from headrace.controller.errors import NotController
+from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.cluster_metadata import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,
@@ -47,6 +48,11 @@ LONGEST_RETRY_S: Final = 5.0
 OLD_INCARNATION_CHECK_S: Final = 1.0
 FOREIGN_STORE_CHECK_S: Final = 5.0
 """How often a store of another cluster is checked: only an operator can fix that."""
+
+_DENIED: Final = (
+    "the controller denies CLUSTER_ACTION to the principal of this broker; add the principal to "
+    "super.users of every broker, or allow it CLUSTER_ACTION on the cluster"
+)
 
 
 class ControllerElection:
@@ -79,6 +85,8 @@ class ControllerElection:
         self._answered_by: tuple[int, int] | None = None  # the last controller that answered
         self._registrations_seen: dict[int, BrokerRegistration] = {}
         self._failure_pause_s = RETRY_S
+        self.last_failure: str | None = None
+        """Why the last poll of the controller failed; None after a poll that did not."""
 
     @property
     def controller_id(self) -> int:
@@ -198,13 +206,15 @@ class ControllerElection:
             polls = None if polls is None else polls - 1
             try:
                 answer = await _first_result(self._poll(controller[0]), changed.wait())
-            except ConnectionLost:
+            except ConnectionLost as error:
+                self.last_failure = str(error)
                 if heard and await self._crashes.is_dead(controller[0], changed.is_set):
                     await self._stand_for_election(instead_of=controller)
                     return
                 await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             except ClientError as error:
+                self.last_failure = str(error)
                 log.info(
                     "controller poll failed, retrying in %g s",
                     RETRY_S,
@@ -218,12 +228,21 @@ class ControllerElection:
                 return
             if answer is None:
                 return
+            if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                self._report_denied(controller[0])
             if answer.error_code or not self._apply_metadata(answer):
                 await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             heard, self._answered_by = True, controller
             self._failure_pause_s = RETRY_S
+            self.last_failure = None
             await self._metadata.until_published()
+
+    def _report_denied(self, controller_id: int) -> None:
+        if self.last_failure != _DENIED:
+            extra = {"broker": self._node_id, "controller": controller_id}
+            log.error("cannot follow the controller, retrying: %s", _DENIED, extra=extra)
+        self.last_failure = _DENIED
 
     async def _find_address(self, broker_id: int) -> None:
         """Looks up the controller's address; the image may lack its current incarnation."""

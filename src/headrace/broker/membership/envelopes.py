@@ -3,7 +3,6 @@
 The controller authorizes the request again, as the client. Kafka's format (KIP-590).
 """
 
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -59,18 +58,15 @@ def wrap_request(
     data = header.encode(spec.request_header_version(version)) + request.encode(version)
     return EnvelopeRequest(
         request_data=data,
-        request_principal=_encode_principal(session.principal),
+        request_principal=_encode_principal(session),
         client_host_address=_packed(session.host),
-        client_listener=session.listener,
-        client_security_protocol=session.security_protocol,
-        client_token_id=session.token_id or "",
     )
 
 
-def unwrap_request(envelope: EnvelopeRequest, broker: Session) -> Forwarded:
-    """The request in an envelope from this broker; raises InvalidEnvelope."""
+def unwrap_request(envelope: EnvelopeRequest) -> Forwarded:
+    """The request in an envelope; raises InvalidEnvelope."""
     data = envelope.request_data
-    session = _client(envelope, broker)
+    session = _client(envelope)
     try:
         header, pos = read_request_header(data, 0, len(data))
         spec = APIS[ApiKey(header.request_api_key)]
@@ -103,46 +99,49 @@ def unwrap_response(spec: ApiSpec, version: int, data: bytes) -> Struct:
     return response
 
 
-def _client(envelope: EnvelopeRequest, broker: Session) -> Session:
+def _client(envelope: EnvelopeRequest) -> Session:
     try:
         host = str(ip_address(envelope.client_host_address))
     except ValueError:
         raise InvalidEnvelope(
             ErrorCode.INVALID_REQUEST, "the client's address is not an IP address"
         ) from None
-    return replace(
-        broker,
-        principal=_decode_principal(envelope.request_principal),
-        host=host,
-        listener=envelope.client_listener,
-        security_protocol=envelope.client_security_protocol or broker.security_protocol,
-        token_id=envelope.client_token_id or None,
+    data = _decode_principal(envelope.request_principal)
+    return Session(
+        Principal(data.type, data.name, data.token_authenticated),
+        host,
+        data.listener,
+        data.security_protocol,
+        data.token_id or None,
     )
 
 
-def _encode_principal(principal: Principal) -> bytes:
+def _encode_principal(session: Session) -> bytes:
+    principal = session.principal
     data = DefaultPrincipalData(
         type=principal.type,
         name=principal.name,
         token_authenticated=principal.token_authenticated,
+        listener=session.listener,
+        security_protocol=session.security_protocol,
+        token_id=session.token_id or "",
     )
     version = _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big")
     return version + data.encode(_PRINCIPAL_VERSION)
 
 
-def _decode_principal(data: bytes | None) -> Principal:
+def _decode_principal(data: bytes | None) -> DefaultPrincipalData:
     try:
         if data is None:
             raise ValueError("it is null")
         version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
         if version != _PRINCIPAL_VERSION:
             raise ValueError(f"version {version} of a principal is unknown")
-        found = DefaultPrincipalData.decode(data[_VERSION_BYTES:], version)
+        return DefaultPrincipalData.decode(data[_VERSION_BYTES:], version)
     except (ProtocolError, ValueError) as error:
         raise InvalidEnvelope(
             ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"the principal cannot be read: {error}"
         ) from None
-    return Principal(found.type, found.name, found.token_authenticated)
 
 
 def _packed(host: str) -> bytes:

@@ -63,6 +63,16 @@ _PARTS: Final = (
 )  # fmt: skip
 """The fields that contain the error codes of a response, if not at the top level."""
 
+_DEPENDING_ON_CLIENT: Final = frozenset(
+    {
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+    }
+)
+"""APIs that answer by the client's identity, also without an authorizer. Without an envelope an
+anonymous client would get tokens of the broker that forwards its request."""
+
 _NO_CONTROLLER: Final = "no controller has answered in time"
 _TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
 
@@ -142,7 +152,8 @@ class Forwarding:
         version, session = context.version, context.session
         ask = self._membership().ask
         is_anonymous = not self._access.is_enforced and session.principal == ANONYMOUS
-        if is_anonymous and not self._quotas.is_active:  # nothing depends on the client
+        depends_on_client = self._quotas.is_active or spec.key in _DEPENDING_ON_CLIENT
+        if is_anonymous and not depends_on_client:
             return await ask(request, spec.response, timeout_s=timeout_s, version=version)
         envelope = wrap_request(spec, request, version, context.client_id, session)
         answer = await ask(envelope, EnvelopeResponse, timeout_s=timeout_s)

@@ -115,7 +115,8 @@ class Peers:
             # Callers share one attempt: a cancelled caller must not cancel it for the others.
             return await asyncio.shield(peer.attempt)
         except asyncio.CancelledError:
-            if peer.attempt.cancelled():
+            caller = asyncio.current_task()
+            if peer.attempt.cancelled() and not (caller and caller.cancelling()):
                 raise ClientClosed(f"the connection to {address} was closed") from None
             raise
 

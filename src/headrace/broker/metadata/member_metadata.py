@@ -16,7 +16,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.controller.config_changes import ConfigControl
-from headrace.controller.errors import require_active
+from headrace.controller.errors import NotController, require_active
 from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ControllerResult
@@ -144,9 +144,12 @@ class MemberMetadata:
     ) -> Sequence[T]:
         """Runs one operation of the controller; usually every live broker has applied its results.
 
-        Raises `NotController` unless this broker is the active controller.
+        Raises `NotController` unless this broker is the active controller and reaches the store:
+        the caller then finds the new controller, if there is one.
         """
         active_controller = require_active(self.active_controller)
+        if not active_controller.is_store_reachable:
+            raise NotController
         decided = await active_controller.decide(decision)
         # The controller may have changed since. The decision remains valid, and the new controller
         # publishes it.

@@ -1,7 +1,8 @@
 """Accepts the connections of one listener, as fast as the limits allow.
 
 The event loop's own servers report a connection after its TLS handshake, and accept without end.
-Limits must apply before: a connection that is not accepted waits in the system's queue.
+Limits must apply before: a connection that is not accepted waits in the system's queue. Without TLS
+and limits, the loop accepts: it needs a fifth less CPU for a connection.
 """
 
 import asyncio
@@ -14,8 +15,6 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-ACCEPTS_PER_WAKE_UP: Final = 32
-"""After so many, open connections are served first."""
 PAUSE_S: Final = 1.0
 """Until descriptors or memory may be available again."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -41,17 +40,39 @@ class Acceptor:
         self._closed = False
         self._paused = False
         self._timer: asyncio.TimerHandle | None = None
+        self._loop_servers: list[asyncio.Server] = []
 
     @property
     def port(self) -> int:
         port: int = self._sockets[0].getsockname()[1]
         return port
 
-    def start(self, backlog: int) -> None:
+    async def start(
+        self, backlog: int, protocol: Callable[[], asyncio.BaseProtocol] | None = None
+    ) -> None:
+        """With `protocol`, the loop accepts and serves connections, until `take_over`."""
         for each in self._sockets:
             each.listen(backlog)
-            self._loop.add_reader(each, self._accept, each)
+            if protocol is None:
+                self._loop.add_reader(each, self._accept, each)
+            else:
+                # A copy of the descriptor: `take_over` closes it, and the queue of connections
+                # stays.
+                server = await self._loop.create_server(protocol, sock=each.dup(), backlog=backlog)
+                self._loop_servers.append(server)
         self._started = True
+
+    def take_over(self) -> None:
+        """Accepts instead of the loop from now on, because limits apply."""
+        if self._loop_servers and not self._closed:
+            self._close_loop_servers()
+            for each in self._sockets:
+                self._loop.add_reader(each, self._accept, each)
+
+    def _close_loop_servers(self) -> None:
+        servers, self._loop_servers = self._loop_servers, []
+        for server in servers:
+            server.close()
 
     def retry(self) -> None:
         """Accepts again: a connection has ended, or the limits have changed."""
@@ -67,6 +88,7 @@ class Acceptor:
             return
         self._pause(inf)
         self._closed = True
+        self._close_loop_servers()
         for each in self._sockets:
             each.close()
 
@@ -81,24 +103,22 @@ class Acceptor:
             self._timer = self._loop.call_later(delay_s, self.retry)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPTS_PER_WAKE_UP):
-            if self._paused or self._closed:
-                return
-            delay_s = self._delay_s()
-            if delay_s:
-                self._pause(delay_s)
-                return
-            try:
-                connected, _ = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    raise
+        """Accepts one connection; the loop calls again for the next, after other work."""
+        delay_s = self._delay_s()
+        if delay_s:
+            self._pause(delay_s)
+            return
+        try:
+            connected, _ = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            # Other errors are those of one connection, which is gone.
+            if error.errno in _EXHAUSTED:
                 log.error("cannot accept connections", extra={"error": error.strerror})
                 self._pause(PAUSE_S)
-                return
-            self._accepted(connected)
+            return
+        self._accepted(connected)
 
 
 async def listening_sockets(

@@ -78,6 +78,12 @@ class ConnectionQuotas:
         self._rate = _CreationRate()
         self._listener_rates: dict[str, _CreationRate] = {}
 
+    def limits_accepts(self, listener: str, limits: ServerLimits) -> bool:
+        """Whether a listener may have to wait before it accepts."""
+        own = limits.listeners.get(listener, NO_LIMITS)
+        broker = ListenerLimits(limits.max_connections, limits.max_creation_rate)
+        return own != NO_LIMITS or (broker != NO_LIMITS and listener != self.exempt_listener)
+
     def delay_s(self, listener: str, limits: ServerLimits, now: float) -> float:
         """How long a listener must wait before it accepts: `inf` means until a connection ends."""
         own = limits.listeners.get(listener, NO_LIMITS)
@@ -86,11 +92,16 @@ class ConnectionQuotas:
             return inf
         if self._all >= limits.max_connections and not is_exempt:
             return inf
-        rate = self._listener_rates.setdefault(listener, _CreationRate())
-        delay_s = rate.delay_s(own.max_creation_rate, now)
+        delay_s = self._rate_of(listener).delay_s(own.max_creation_rate, now)
         if not is_exempt:
             delay_s = max(delay_s, self._rate.delay_s(limits.max_creation_rate, now))
         return delay_s
+
+    def _rate_of(self, listener: str) -> _CreationRate:
+        rate = self._listener_rates.get(listener)
+        if rate is None:
+            rate = self._listener_rates[listener] = _CreationRate()
+        return rate
 
     def exceeds_ip_limit(self, ip: str, limits: ServerLimits) -> bool:
         """Whether one more connection from this address is too many."""
@@ -101,7 +112,7 @@ class ConnectionQuotas:
         """Counts a connection for the rates, also if it is closed at once."""
         if listener != self.exempt_listener:
             self._rate.add()
-        self._listener_rates.setdefault(listener, _CreationRate()).add()
+        self._rate_of(listener).add()
 
     def add(self, listener: str, ip: str) -> None:
         self._all += 1

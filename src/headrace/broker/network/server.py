@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from math import inf
 from typing import Final, Protocol
 
@@ -85,7 +86,10 @@ class Server:
         accepts_sockets: bool = True,
     ) -> None:
         """`accepts_sockets` is false if only the loop itself can accept connections."""
-        self._acceptors: list[Acceptor] = []
+        self._acceptors: dict[str, Acceptor] = {}  # by listener
+        self._bound: list[tuple[Listener, int]] = []  # with the backlog
+        self.quotas = ConnectionQuotas()
+        self.address_delay_s: Callable[[str], float] = _accept_at_once
         self.apply_limits(limits)
         self.monotonic = clock.monotonic
         self._loop = loop
@@ -96,12 +100,8 @@ class Server:
         self.tls: HandshakeStarter | None = None
         self.authentications: dict[str, Authentication] = {}
         """By listener; the clients of other listeners are anonymous."""
-        self.quotas = ConnectionQuotas()
-        self.address_delay_s: Callable[[str], float] = _accept_at_once
-        """How long a new connection of an address waits until it is closed; 0 accepts it."""
         self._throttled: dict[socket.socket, _Accepted] = {}
         self._loop_servers: list[asyncio.Server] = []
-        self._backlogs: list[int] = []
         self._connections: dict[Connection, _Accepted] = {}
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
@@ -124,7 +124,24 @@ class Server:
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
+        self._take_over_accepting()
         self._retry_accepting()
+
+    def throttle_addresses(self, delay_s: Callable[[str], float]) -> None:
+        """Keeps new connections of an address open for `delay_s` before it closes them; 0 accepts
+        them."""
+        self.address_delay_s = delay_s
+        self._take_over_accepting()
+
+    def _limits_accepts(self, listener: Listener) -> bool:
+        """Whether connections must be seen before they are accepted."""
+        is_throttled = self.address_delay_s is not _accept_at_once
+        return is_throttled or self.quotas.limits_accepts(listener.name, self._limits)
+
+    def _take_over_accepting(self) -> None:
+        for listener, _ in self._bound:
+            if self._limits_accepts(listener):
+                self._acceptors[listener.name].take_over()
 
     def allow_fast_paths(self, *, allowed: bool, reason: str = "") -> None:
         """Enables or disables fast paths; without them every request passes through `dispatch`.
@@ -170,8 +187,8 @@ class Server:
             lambda: self.quotas.delay_s(listener.name, self._limits, self.monotonic()),
             lambda connected: self._accept(listener, connected),
         )
-        self._acceptors.append(acceptor)
-        self._backlogs.append(backlog)
+        self._acceptors[listener.name] = acceptor
+        self._bound.append((listener, backlog))
         return acceptor.port
 
     async def _bind_loop_server(self, listener: Listener, host: str) -> int:
@@ -187,8 +204,12 @@ class Server:
         return bound
 
     async def start(self) -> None:
-        for acceptor, backlog in zip(self._acceptors, self._backlogs, strict=True):
-            acceptor.start(backlog)
+        for listener, backlog in self._bound:
+            by_loop = listener.security_protocol == "PLAINTEXT" and not self._limits_accepts(
+                listener
+            )
+            protocol = partial(Connection, self, self._loop, listener.name) if by_loop else None
+            await self._acceptors[listener.name].start(backlog, protocol)
         for server in self._loop_servers:
             await server.start_serving()
 
@@ -304,7 +325,7 @@ class Server:
             accepted.deadline = None
 
     def _retry_accepting(self) -> None:
-        for acceptor in self._acceptors:
+        for acceptor in self._acceptors.values():
             acceptor.retry()
 
     def _log_refused(self, peer: str, limit: str) -> None:
@@ -400,7 +421,7 @@ class Server:
 
     def close_listeners(self) -> None:
         self._closing = True
-        for acceptor in self._acceptors:
+        for acceptor in self._acceptors.values():
             acceptor.close()
         for server in self._loop_servers:
             server.close()

@@ -1,8 +1,8 @@
 """The client quotas of one broker, as the current metadata image has them.
 
-Guarantees: while no quota is configured, `is_active` is False, nothing is measured, and
-the modules that measure are not imported. Each broker measures and limits the clients
-that are connected to it, except that changes of topics are limited by the controller.
+Guarantees: while no quota is configured, `is_active` is False, nothing is measured, and the modules
+that measure are not imported. Each broker measures and limits the clients that are connected to it,
+except that changes of topics are limited by the controller.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ class ThrottledConnection(Protocol):
 class ChargedRequest(Protocol):
     """The context of a request whose cost is charged to a client."""
 
-    version: int
-    frame: bytes | memoryview
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def frame(self) -> bytes | memoryview: ...
 
     @property
     def session(self) -> Session: ...
@@ -88,6 +91,7 @@ class ClientQuotas:
         self._exemption = exemption
         self._applied = NO_QUOTAS
         self._known_managers: QuotaManagers | None = None
+        self._request_charge: type[RequestCharge] | None = None
 
     def update(self, quotas: Quotas) -> bool:
         """Applies the quotas of a new image, if they have changed; returns whether they have.
@@ -108,7 +112,9 @@ class ClientQuotas:
         """Built by the first quota."""
         if self._known_managers is None:
             from headrace.broker.quotas.quota_managers import QuotaManagers
+            from headrace.broker.quotas.request_charge import RequestCharge
 
+            self._request_charge = RequestCharge
             self._known_managers = QuotaManagers(
                 self._windows, self._controller_windows, self._monotonic
             )
@@ -119,12 +125,17 @@ class ClientQuotas:
         return session.is_internal or self._exemption.exempts(session, request.client_id)
 
     def charge(self, request: ChargedRequest, spec: ApiSpec) -> RequestCharge | None:
-        """Begins to measure a request; None if quotas do not apply to its sender."""
-        from headrace.broker.quotas.request_charge import RequestCharge
-
-        if self._is_exempt(request):
+        """Begins to measure a request; None if no quota applies to its sender. Requests of the
+        broker itself have no charge."""
+        managers, charge = self._known_managers, self._request_charge
+        assert managers is not None  # a quota is active
+        assert charge is not None
+        session, client_id = request.session, request.client_id
+        if not managers.limit_requests_of(session.principal.name, client_id):
             return None
-        return RequestCharge(self._managers, self._monotonic, request, spec)
+        if self._exemption.exempts(session, client_id):
+            return None
+        return charge(managers, self._monotonic, request, client_id, spec)
 
     def max_fetch_bytes(self, request: ChargedRequest) -> int | None:
         """The most bytes that one Fetch may return without exceeding an unused quota."""

@@ -1,5 +1,7 @@
 """The measurements of all quotas of one broker."""
 
+from typing import Final
+
 from headrace.security.client_quota import (
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
@@ -7,14 +9,18 @@ from headrace.security.client_quota import (
 )
 from headrace.security.connection_rate_quota import ConnectionRateQuota
 from headrace.security.mutation_quota import MutationQuotaManager
+from headrace.security.quota_limits import LONGEST_SCOPE_NAME
 from headrace.security.quota_manager import Monotonic, QuotaManager, Quotas
 from headrace.security.quota_windows import QuotaWindows
+
+MAX_REMEMBERED_CLIENTS: Final = 10_000
+"""A few megabytes. With more clients than this, requests take a few microseconds more."""
 
 
 class QuotaManagers:
     """One manager for each key of quotas."""
 
-    __slots__ = ("connections", "fetch", "mutations", "produce", "request")
+    __slots__ = ("_limited", "connections", "fetch", "mutations", "produce", "request")
 
     def __init__(
         self, windows: QuotaWindows, controller_windows: QuotaWindows, monotonic: Monotonic
@@ -31,6 +37,7 @@ class QuotaManagers:
         )
         self.mutations = MutationQuotaManager(controller_windows, monotonic)
         self.connections = ConnectionRateQuota(windows, monotonic)
+        self._limited: dict[tuple[str, str], bool] = {}
 
     def update(self, quotas: Quotas) -> None:
         self.produce.update(quotas)
@@ -38,3 +45,19 @@ class QuotaManagers:
         self.request.update(quotas)
         self.mutations.update(quotas)
         self.connections.update(quotas)
+        self._limited.clear()
+
+    def limit_requests_of(self, user: str, client_id: str) -> bool:
+        """Whether any of this client's requests may be throttled."""
+        client = (user, client_id)
+        limited = self._limited.get(client)
+        if limited is None:
+            limited = any(
+                each.limits(user, client_id) for each in (self.produce, self.fetch, self.request)
+            )
+            limited = limited or self.mutations.limits(user, client_id)
+            if len(client_id) <= LONGEST_SCOPE_NAME:
+                if len(self._limited) >= MAX_REMEMBERED_CLIENTS:
+                    self._limited.clear()
+                self._limited[client] = limited
+        return limited

@@ -36,6 +36,9 @@ Answer = Struct | bytes | None
 PERCENT_PER_SECOND: Final = 100.0
 """A second of handler time in each second is the whole time of the event loop."""
 
+SHORTEST_ENCODING_S: Final = 0.000_05
+"""Recording a shorter time would take about as long as the encoding."""
+
 
 class RequestCharge:
     """The cost of one request: it is measured while the event loop works on the request."""
@@ -58,6 +61,7 @@ class RequestCharge:
         managers: QuotaManagers,
         monotonic: Monotonic,
         request: ChargedRequest,
+        client_id: str,
         spec: ApiSpec,
     ) -> None:
         self._managers = managers
@@ -66,7 +70,7 @@ class RequestCharge:
         self._api_key = spec.key
         self._response = spec.response
         self._user = request.session.principal.name
-        self._client_id = request.client_id
+        self._client_id = client_id
         self._size = len(request.frame)
         self._spent_s = 0.0
         self._began_s = monotonic()
@@ -95,7 +99,8 @@ class RequestCharge:
     def add_encoding(self) -> None:
         """Charges the time since `resume`: it counts for the throttle time of later requests."""
         self.pause()
-        self._record_time()
+        if self._spent_s > SHORTEST_ENCODING_S:
+            self._record_time()
 
     def _record_time(self) -> int:
         percent = self._spent_s * PERCENT_PER_SECOND

@@ -107,8 +107,9 @@ class AlterTlsStores:
         if result.results[0].error.code:
             return None  # the controller refuses it, too
         image = control.image.apply(result.records)
+        effective = EffectiveConfig(broker.settings.static, broker.node_id, image)
         try:
-            await self._tls.check(EffectiveConfig(broker.settings.static, broker.node_id, image))
+            await self._tls.check(effective, [operation.name for operation in operations])
         except (InvalidTls, InvalidConfig) as error:
             return str(error)
         return None

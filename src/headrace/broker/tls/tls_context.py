@@ -102,6 +102,7 @@ def _context(material: TlsMaterial, protocol: int) -> ssl.SSLContext:
     # without a key usage are accepted.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a client could ask for it again and again
     context.minimum_version = _VERSIONS[settings.versions[0]]
     context.maximum_version = _VERSIONS[settings.versions[-1]]
     if settings.cipher_suites is not None and settings.cipher_suites.tls_1_2:
@@ -142,7 +143,10 @@ def _trusted(store: StoreSettings) -> str:
 
 
 def _read_file(location: str) -> bytes:
-    with Path(location).open("rb") as file:
+    path = Path(location)
+    if path.exists() and not path.is_file():
+        raise InvalidStore("it is not a file")  # a pipe would block
+    with path.open("rb") as file:
         contents = file.read(MAX_STORE_BYTES + 1)
     if len(contents) > MAX_STORE_BYTES:
         raise InvalidStore(f"it is larger than {MAX_STORE_BYTES} bytes")

@@ -105,12 +105,14 @@ class TlsHandshakes:
 
     def _run(self) -> None:
         self._run_due = False
-        for _ in range(min(STEPS_PER_ITERATION, len(self._ready))):
-            handshake = self._ready.popleft()
-            if handshake in self._unfinished:
-                self._take_step(handshake)
-        if self._ready:
-            self._run_soon()
+        try:
+            for _ in range(min(STEPS_PER_ITERATION, len(self._ready))):
+                handshake = self._ready.popleft()
+                if handshake in self._unfinished:
+                    self._take_step(handshake)
+        finally:  # an error of one connection must not stop the others
+            if self._ready:
+                self._run_soon()
 
     def _take_step(self, handshake: TlsHandshake) -> None:
         try:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -35,6 +35,7 @@ from headrace.broker.tls.tls_transport import TlsTransport
 from headrace.clock import Clock
 from headrace.cluster.configs.config_def import InvalidConfig
 from headrace.cluster.effective_config import EffectiveConfig
+from headrace.cluster.listener_settings import listener_prefix
 from headrace.cluster.listeners import Listener
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.tls_settings import check_tls_stores, read_tls_settings
@@ -158,10 +159,13 @@ class TlsListeners:
         """Reloads all stores, because an operator asks for it."""
         await self._reload(only_changed=False)
 
-    async def check(self, effective: EffectiveConfig) -> None:
-        """Checks settings that are not in effect yet; raises `InvalidTls` or `InvalidConfig`."""
+    async def check(self, effective: EffectiveConfig, names: Collection[str]) -> None:
+        """Checks settings that are not in effect yet, of which a request sets those with these
+        names; raises `InvalidTls` or `InvalidConfig`."""
         for listener in self._listeners.values():
-            await self._changed(listener, effective, only_changed=True)
+            prefix = listener_prefix(listener.name)
+            is_named = any(name.startswith(prefix) for name in names)
+            await self._changed(listener, effective, only_changed=True, reads_files=is_named)
 
     def wrap_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
         """The handler of an API that the controller decides, with a check of this broker's own
@@ -203,7 +207,12 @@ class TlsListeners:
             )
 
     async def _changed(
-        self, listener: Listener, effective: EffectiveConfig, *, only_changed: bool
+        self,
+        listener: Listener,
+        effective: EffectiveConfig,
+        *,
+        only_changed: bool,
+        reads_files: bool = True,
     ) -> ActiveTls | None:
         """The contexts of new stores, after a check; None if the stores have not changed."""
         settings = read_tls_settings(listener, effective.listener(listener.name))
@@ -214,11 +223,17 @@ class TlsListeners:
                 active.material.settings, keystore=settings.keystore, truststore=settings.truststore
             )
             if only_changed and settings == active.material.settings:
+                if not reads_files:
+                    return None
                 files = await self._host.offload(_file_states, settings)
                 if files == active.files:
                     return None
         check_tls_stores(settings)
         return await self._host.offload(self._build_checked, settings, active)
+
+    def stop(self) -> None:
+        for task in self._reloading:
+            task.cancel()
 
     # --- contexts -------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 STATE_FILE: Final = "cluster.json"
 LOCK_FILE: Final = "cluster.lock"
 EMBEDDED: Final = "embedded"
+SECURITY_FOLDER: Final = "security"
 
 
 class LocalClusterPlan(NamedTuple):
@@ -74,6 +75,11 @@ class LocalCluster:
 
     def check(self) -> None:
         """Raises `CommandFailed` if a requirement is missing, before any process starts."""
+        if self.secured is None and (self.folder / SECURITY_FOLDER).exists():
+            raise CommandFailed(
+                f"the cluster in {self.folder} is secured: start it with --secure, or choose "
+                "another directory with --data"
+            )
         if find_spec("kazoo") is None:
             raise CommandFailed(
                 "a cluster needs kazoo, which is not installed: pip install 'headrace[cluster]'"
@@ -190,7 +196,7 @@ class LocalCluster:
 def _secured(plan: LocalClusterPlan, servers: str) -> "SecuredCluster":
     from headrace.cli.cluster.secured_cluster import SecuredCluster
 
-    return SecuredCluster(plan.folder, servers)
+    return SecuredCluster(plan.folder / SECURITY_FOLDER, servers)
 
 
 def _choose_ports(plan: LocalClusterPlan) -> list[int]:

@@ -31,7 +31,6 @@ from headrace.local_security import (
     properties_text,
 )
 
-FOLDER: Final = "security"
 PROTOCOL: Final = "SASL_SSL"
 BROKER: Final = "broker"
 CLIENT_FILE: Final = "client.properties"
@@ -44,7 +43,7 @@ class SecuredCluster:
     """The files of one secured cluster."""
 
     def __init__(self, folder: Path, servers: str) -> None:
-        self.files = CertificateFiles(folder / FOLDER)
+        self.files = CertificateFiles(folder)
         self.client = self.files.folder / CLIENT_FILE
         self._servers = servers
         self._passwords: dict[str, str] = {}

@@ -12,7 +12,7 @@ from headrace.client.users import NewCredential
 from headrace.cluster.metadata_records import ScramCredentialChanged
 from headrace.cluster.metadata_store import StoreError, StoreInUse
 from headrace.cluster.stores.sqlite import SqliteStore
-from headrace.controller.scram_changes import credential_of
+from headrace.security.scram_credential import credential_of
 
 
 def create_offline(data: Path, new: NewCredential) -> None:

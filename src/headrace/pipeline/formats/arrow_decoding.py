@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from headrace.pipeline.formats.avro import AvroDecoder
+from headrace.pipeline.formats.bad_record_reasons import BadRecord
 from headrace.pipeline.formats.decoder import Decoder, Undecodable
 from headrace.pipeline.formats.prepared_format import PreparedFormat, Side
 from headrace.pipeline.formats.protobuf import ProtobufDecoder
-from headrace.pipeline.formats.record_errors import BadRecord
 from headrace.pipeline.formats.schema import ArrayOf, MapOf, Primitive, StructOf, Type, type_text
 from headrace.pipeline.formats.schema_registry import access_of
 from headrace.pipeline.source.row_schema import schema as source_schema

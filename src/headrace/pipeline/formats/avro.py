@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
+from headrace.pipeline.formats.bad_record_reasons import BadRecord
 from headrace.pipeline.formats.decoder import Undecodable
 from headrace.pipeline.formats.errors import FormatError, RegistryError
-from headrace.pipeline.formats.record_errors import BadRecord
 from headrace.pipeline.formats.schema import (
     ArrayOf,
     Column,

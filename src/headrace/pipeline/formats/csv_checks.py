@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from headrace.pipeline.formats.record_errors import (
+from headrace.pipeline.formats.bad_record_reasons import (
     BadRecord,
     RecordCheck,
     literal,

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from headrace.pipeline.formats.record_errors import BadRecord
+from headrace.pipeline.formats.bad_record_reasons import BadRecord
 
 
 class Undecodable(Exception):

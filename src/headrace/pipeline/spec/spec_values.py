@@ -32,8 +32,8 @@ _BYTES: Final = {
 }
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_NAME: Final = re.compile(
-    r"password|secret|token(?!.*(?:url|uri|endpoint|type))|jaas\.config|private.?key|credential"
-    r"|account_key|sas_key",
+    r"password|secret|token(?!auth|.*(?:url|uri|endpoint|type))|jaas\.config|private.?key"
+    r"|credential(?!s\.client\.id)|ssl\.key\.pem|ssl\.keystore\.key|account_key|sas_key",
     re.IGNORECASE,
 )
 

@@ -9,9 +9,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Final
 
-from headrace.testing.simulation.planted_bugs import PLANTED, planted
+from headrace.testing.simulation.planted_bugs import PLANTED
 from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome
-from headrace.testing.simulation.seeds import end_with_parent, run_limited, run_some
+from headrace.testing.simulation.seeds import end_with_parent, run_some
 
 SEEDS: Final = 1000
 PLANTED_SEEDS: Final = 200
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = [sys.executable, "-m", "headrace.testing.simulation", *named]
         os.execv(sys.executable, command)  # noqa: S606 - this interpreter
     if options.replay is not None:
-        return _replay(options.replay, options.seconds, options.bug)
+        return _replay(options.replay, options.seconds, options.bug, guarded=options.acls)
     if options.planted:
         return _try_planted(options)
     return _try_seeds(options)
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=DEFAULT_SECONDS, help="simulated seconds for each seed")
     add("--processes", type=int, default=PROCESSES)
     add("--replay", type=int, metavar="SEED", help="run one seed and print the end of its trace")
+    add("--acls", action="store_true", help="add a topic whose ACLs change during the run")
     add("--planted", action="store_true", help="plant bugs, one at a time; each must be detected")
     add("--bug", choices=sorted(PLANTED), help="plant only this bug; with --replay, in that seed")
     return parser
@@ -64,9 +65,8 @@ def _say(line: str) -> None:
 # --- one seed -----------------------------------------------------------------------------------
 
 
-def _replay(seed: int, seconds: float, bug: str | None) -> int:
-    with planted(bug):
-        outcome = run_limited(seed, seconds)
+def _replay(seed: int, seconds: float, bug: str | None, *, guarded: bool) -> int:
+    outcome = run_some([seed], seconds, bug, guarded)[-1]
     for line in outcome.recent[-TRACE_LINES:]:
         _say(line)
     _say(describe(outcome))
@@ -81,7 +81,7 @@ def describe(outcome: Outcome) -> str:
         f"seed {outcome.seed}: {outcome.brokers} brokers, {outcome.profile.name.lower()}, "
         f"{outcome.acknowledged} acknowledged, {outcome.read} read, {outcome.commits} commits, "
         f"{outcome.classic_commits} of a classic group, {outcome.deliveries} deliveries, "
-        f"{outcome.transactions} transactions, "
+        f"{outcome.transactions} transactions, {outcome.denied} denied requests, "
         f"faults: {faults or 'none'}, "
         f"trace {outcome.digest}: {verdict}"
     )
@@ -96,10 +96,10 @@ def _pool(processes: int) -> ProcessPoolExecutor:
     )
 
 
-def _outcomes(seeds: range, seconds: float, processes: int) -> Iterator[Outcome]:
+def _outcomes(seeds: range, seconds: float, processes: int, *, guarded: bool) -> Iterator[Outcome]:
     with _pool(processes) as pool:
         tasks = [
-            pool.submit(run_some, seeds[at : at + SEEDS_PER_TASK], seconds, None)
+            pool.submit(run_some, seeds[at : at + SEEDS_PER_TASK], seconds, None, guarded)
             for at in range(0, len(seeds), SEEDS_PER_TASK)
         ]
         for task in as_completed(tasks):
@@ -112,7 +112,7 @@ def _try_seeds(options: argparse.Namespace) -> int:
     began = time.monotonic()
     failed = []
     acknowledged = faults = 0
-    outcomes = _outcomes(seeds, options.seconds, options.processes)
+    outcomes = _outcomes(seeds, options.seconds, options.processes, guarded=options.acls)
     for done, outcome in enumerate(outcomes, start=1):
         acknowledged += outcome.acknowledged
         faults += sum(outcome.faults.values())
@@ -127,7 +127,8 @@ def _try_seeds(options: argparse.Namespace) -> int:
         f"{len(failed)} seeds failed"
     )
     for seed in sorted(failed):
-        _say(f"to repeat: script/test-sim --replay {seed} --seconds {options.seconds:g}")
+        acls = " --acls" if options.acls else ""
+        _say(f"to repeat: script/test-sim --replay {seed} --seconds {options.seconds:g}{acls}")
     return 1 if failed else 0
 
 

@@ -14,10 +14,12 @@ from inspect import Parameter, signature
 from typing import Any, Final
 from unittest.mock import patch
 
+from headrace.broker.access.access_control import AccessControl
 from headrace.broker.membership.controller_election import ControllerElection
 from headrace.broker.replication.fetch_session_at_leader import FollowerFetchSession
 from headrace.broker.replication.replica_fetcher import ReplicaFetcher
 from headrace.broker.share.share_partition_runner import SharePartitionRunner
+from headrace.cluster.image import MetadataImage
 from headrace.controller import broker_fencing, isr_changes, leader_election
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.protocol.errors import ErrorCode
@@ -38,6 +40,8 @@ class Planted:
 
     title: str
     plant: Plant
+    guarded: bool = False
+    """Whether only a scenario with ACLs can show it."""
 
 
 def _replace(target: object, name: str, make: Callable[[Any], object]) -> Plant:
@@ -297,6 +301,17 @@ def _store_nothing(_original: Any) -> object:
     return store
 
 
+# --- rights --------------------------------------------------------------------------------------
+
+
+def _apply_once(original: Any) -> object:
+    def apply(self: AccessControl, image: MetadataImage) -> None:
+        if self._authorizer.index is None:
+            original(self, image)
+
+    return apply
+
+
 PLANTED: Final[dict[str, Planted]] = {
     "truncate-by-watermark": Planted(
         "A follower truncates its log to its high watermark",
@@ -388,6 +403,11 @@ PLANTED: Final[dict[str, Planted]] = {
     "forget-shared": Planted(
         "Acknowledgements of share group members are not stored",
         _replace(SharePartitionRunner, "_store", _store_nothing),
+    ),
+    "keep-acls": Planted(
+        "A broker keeps the first ACLs that it knows",
+        _replace(AccessControl, "_apply", _apply_once),
+        guarded=True,
     ),
 }
 

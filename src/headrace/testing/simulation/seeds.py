@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Final
 
 from headrace.testing.simulation.checks.history import Violation
-from headrace.testing.simulation.planted_bugs import planted
+from headrace.testing.simulation.planted_bugs import PLANTED, planted
 from headrace.testing.simulation.scenario import NO_CIRCLES, Outcome, run
 from headrace.testing.simulation.schedule import EndlessWork
 
@@ -33,7 +33,9 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome:
+def run_limited(
+    seed: int, seconds: float, cpu_s: float = MOST_CPU_S, *, guarded: bool = False
+) -> Outcome:
     """The outcome of a seed, even if its code never returns to its loop. Main thread only."""
     late: list[Violation] = []
 
@@ -45,7 +47,7 @@ def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome
     before = signal.signal(signal.SIGVTALRM, end)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s, AGAIN_CPU_S)
     try:
-        outcome = run(seed, seconds)
+        outcome = run(seed, seconds, guarded=guarded)
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
@@ -56,12 +58,15 @@ def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome
     return outcome
 
 
-def run_some(seeds: Sequence[int], seconds: float, bug: str | None) -> list[Outcome]:
+def run_some(
+    seeds: Sequence[int], seconds: float, bug: str | None, guarded: bool = False
+) -> list[Outcome]:
     """The outcomes of the seeds; with a planted bug, up to the seed that detects it."""
     outcomes = []
+    guarded = guarded or (bug is not None and PLANTED[bug].guarded)
     with planted(bug):
         for seed in seeds:
-            outcomes.append(run_limited(seed, seconds))
+            outcomes.append(run_limited(seed, seconds, guarded=guarded))
             if bug is not None and outcomes[-1].violation is not None:
                 break
     return outcomes

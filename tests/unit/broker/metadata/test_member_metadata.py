@@ -14,6 +14,8 @@ VERSION = 5
 class EndingController:
     """Commits one last decision; then another broker is elected."""
 
+    is_store_reachable = True
+
     def __init__(self, metadata: MemberMetadata) -> None:
         self._metadata = metadata
         self.told: list[int] = []

@@ -8,7 +8,9 @@ from headrace.broker.network.connection_limits import ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.server import Server
 from headrace.clock import SystemClock
+from headrace.cluster.listeners import Listener
 
+TIMEOUT_S = 5.0
 LIMITS = ServerLimits(
     max_frame_bytes=1000,
     max_in_flight=1,
@@ -39,3 +41,56 @@ def test_a_connection_after_the_stop_is_refused() -> None:
         return [before, server.opened(late)]
 
     assert asyncio.run(outcomes()) == [True, False]
+
+
+class MutedTransport(asyncio.Transport):
+    """The transport of a client that sends nothing; notes its end."""
+
+    aborted = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_an_idle_connection_ends_also_while_it_is_muted() -> None:
+    """Otherwise a throttle time of days would keep the socket of a client that is gone."""
+
+    async def outcomes() -> list[bool]:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, SystemClock(), cast("Dispatcher", Silent()), LIMITS)
+        connection, transport = Connection(server, loop, "PLAINTEXT"), MutedTransport()
+        connection.connection_made(transport)
+        connection.mute(1_000_000)
+        server.sweep()
+        before = transport.aborted
+        connection.last_active -= LIMITS.max_idle_s + 1
+        server.sweep()
+        connection.connection_lost(None)
+        return [before, transport.aborted]
+
+    assert asyncio.run(outcomes()) == [False, True]
+
+
+def test_connections_over_the_rate_of_their_address_are_closed_when_the_broker_stops() -> None:
+    async def scenario() -> tuple[bytes, int]:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, SystemClock(), cast("Dispatcher", Silent()), LIMITS)
+        refused = asyncio.Event()
+
+        def delay_s(_address: str) -> float:
+            refused.set()
+            return 1_000.0
+
+        server.address_delay_s = delay_s
+        port = await server.bind(Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"), 10)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.wait_for(refused.wait(), TIMEOUT_S)
+        server.close_listeners()
+        end = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+        writer.close()
+        return end, len(server._throttled)
+
+    assert asyncio.run(scenario()) == (b"", 0)

@@ -14,6 +14,7 @@ PLAIN = [
     ["--port", "0"],
     ["--port=19092", "--host", "0.0.0.0"],
     ["--ephemeral", "--verbose"],
+    ["--secure", "--ephemeral"],
     ["--data", "some/where", "--log-format", "json"],
     ["--data=some/where", "--log-format=text"],
     ["--config", "server.properties", "--set", "a=b", "--set=c=d=e", "--set", "f="],

@@ -22,9 +22,9 @@ password.encoder.old.secret password null
     Previous secret, while password.encoder.secret is being replaced.
 password.encoder.secret password null
     Secret that encrypts the passwords of dynamic settings; must be the same on every broker.
-sasl.enabled.mechanisms list GSSAPI per-broker
+sasl.enabled.mechanisms list GSSAPI
     SASL mechanisms that clients may use.
-sasl.jaas.config password null per-broker
+sasl.jaas.config password null
     Login settings of one mechanism in JAAS form; set it with a listener and mechanism prefix.
 sasl.mechanism.inter.broker.protocol string GSSAPI per-broker
     SASL mechanism for connections between brokers.

@@ -18,7 +18,7 @@ from headrace.protocol.messages.write_txn_markers import (
 
 if TYPE_CHECKING:
     from headrace.broker.membership.peers import Peers
-    from headrace.broker.transactions.txn_markers import MarkerJob
+    from headrace.broker.transactions.txn_marker_sender import MarkerJob
 
 REQUEST_TIMEOUT_S: Final = 30.0  # the response comes after the markers are committed
 MAX_MARKERS: Final = 1_000  # limit for one request
@@ -34,8 +34,8 @@ class _Entry(NamedTuple):
         return self.job.wanted
 
 
-class MarkerChannelHost(Protocol):
-    """The part of the broker that a channel uses."""
+class TxnMarkerQueueHost(Protocol):
+    """The part of the broker that a queue uses."""
 
     loop: asyncio.AbstractEventLoop
     stopping: bool
@@ -44,7 +44,7 @@ class MarkerChannelHost(Protocol):
     def peers(self) -> Peers | None: ...
 
 
-class MarkerSender(Protocol):
+class MarkerOutcomes(Protocol):
     """Gets the outcome of each marker."""
 
     def answered(self, job: MarkerJob, partition: Partition, code: ErrorCode) -> None: ...
@@ -52,10 +52,10 @@ class MarkerSender(Protocol):
     def superseded(self, job: MarkerJob) -> bool: ...
 
 
-class MarkerChannel:
+class TxnMarkerQueue:
     """The markers for one broker."""
 
-    def __init__(self, host: MarkerChannelHost, receiver: int, sender: MarkerSender) -> None:
+    def __init__(self, host: TxnMarkerQueueHost, receiver: int, sender: MarkerOutcomes) -> None:
         self._host = host
         self._receiver = receiver
         self._sender = sender

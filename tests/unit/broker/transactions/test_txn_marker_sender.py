@@ -10,7 +10,7 @@ import pytest
 from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.runtime.timers import Timer
-from headrace.broker.transactions.txn_markers import GroupCoordinator, TxnMarkers
+from headrace.broker.transactions.txn_marker_sender import GroupCoordinator, TxnMarkerSender
 from headrace.clock import Clock, SystemClock
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.transaction.marker_request import WriteMarkers
@@ -83,7 +83,7 @@ def times_asked(*errors: ErrorCode, leads: bool = True) -> int:
     async def told() -> int:
         loop = asyncio.get_running_loop()
         coordinator = Coordinator(loop, *errors)
-        TxnMarkers(Host(loop, coordinator, leads=leads)).perform(0, ENDED)
+        TxnMarkerSender(Host(loop, coordinator, leads=leads)).perform(0, ENDED)
         return coordinator.asked
 
     return asyncio.run(told())

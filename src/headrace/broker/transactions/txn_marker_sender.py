@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from headrace.broker.partitions.commit_wait import when_committed
-from headrace.broker.transactions.marker_channel import MarkerChannel, MarkerChannelHost
+from headrace.broker.transactions.txn_marker_queue import TxnMarkerQueue, TxnMarkerQueueHost
 from headrace.cluster.topology import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
@@ -85,7 +85,7 @@ class RetryTimers(Protocol):
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
 
 
-class TxnMarkersHost(AppendMarkerHost, MarkerChannelHost, Protocol):
+class TxnMarkerSenderHost(AppendMarkerHost, TxnMarkerQueueHost, Protocol):
     """The part of the broker that markers use."""
 
     node_id: int
@@ -153,13 +153,13 @@ class MarkerJob:
         self.missing: set[Partition] = set(wanted.partitions)
 
 
-class TxnMarkers:
+class TxnMarkerSender:
     """Performs `WriteMarkers` and notifies the coordinator when the markers are written."""
 
-    def __init__(self, host: TxnMarkersHost) -> None:
+    def __init__(self, host: TxnMarkerSenderHost) -> None:
         self._host = host
         self._jobs: dict[tuple[int, str], MarkerJob] = {}
-        self._outboxes: dict[int, MarkerChannel] = {}
+        self._outboxes: dict[int, TxnMarkerQueue] = {}
 
     def perform(self, index: int, wanted: WriteMarkers) -> None:
         job = MarkerJob(index, wanted)
@@ -188,12 +188,12 @@ class TxnMarkers:
             else:
                 away.setdefault(known.leader, []).append(partition)
         for broker_id, theirs in away.items():
-            self._channel(broker_id).put(job, theirs, epoch)
+            self._queue_of(broker_id).put(job, theirs, epoch)
 
-    def _channel(self, broker_id: int) -> MarkerChannel:
+    def _queue_of(self, broker_id: int) -> TxnMarkerQueue:
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
-            outbox = self._outboxes[broker_id] = MarkerChannel(self._host, broker_id, self)
+            outbox = self._outboxes[broker_id] = TxnMarkerQueue(self._host, broker_id, self)
         return outbox
 
     def _mark_here(self, job: MarkerJob, partition: Partition, coordinator_epoch: int) -> None:
