@@ -67,6 +67,9 @@ class Owner:
     def monotonic(self) -> float:
         return 0.0
 
+    def admit_log_line(self, host: str) -> int | None:
+        return 0
+
 
 class Transport:
     """Records the written bytes and whether the connection reads."""
@@ -83,6 +86,9 @@ class Transport:
 
     def resume_reading(self) -> None:
         self.reading = True
+
+    def can_write_eof(self) -> bool:
+        return True
 
     def write_eof(self) -> None: ...
 

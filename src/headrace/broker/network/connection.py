@@ -142,6 +142,11 @@ class Owner(Protocol):
 
     def monotonic(self) -> float: ...
 
+    def admit_log_line(self, host: str) -> int | None:
+        """Whether a line that this client causes may be logged: None if not, else the number of
+        its lines that were left out before."""
+        ...
+
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
@@ -384,10 +389,12 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _close_on_invalid_request(self, error: ProtocolError) -> None:
-        log.warning(
-            "invalid request; closing the connection",
-            extra={"peer": self.peer, "error": str(error)},
-        )
+        left_out = self._owner.admit_log_line(self.session.host)
+        if left_out is not None:
+            fields: dict[str, object] = {"peer": self.peer, "error": str(error)}
+            if left_out:
+                fields["left_out"] = left_out
+            log.warning("invalid request; closing the connection", extra=fields)
         reason = "frame size" if isinstance(error, FrameRefused) else "malformed request"
         self.close(reason)
 

@@ -16,6 +16,7 @@ from functools import partial
 from math import inf
 from typing import Final, Protocol
 
+from headrace.broker.access.line_limit import LineLimit
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.network.authentication import Authentication, AuthenticationRefused
 from headrace.broker.network.connection import Connection, Dispatch
@@ -105,6 +106,7 @@ class Server:
         self._connections: dict[Connection, _Accepted] = {}
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
+        self._line_limit = LineLimit(clock.monotonic())
         self._refused = 0
         self._failed_handshakes = 0
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
@@ -386,6 +388,10 @@ class Server:
         self._connections[connection] = accepted
         self.quotas.add(listener, ip)
         return True
+
+    def admit_log_line(self, host: str) -> int | None:
+        """Bounds the lines about invalid requests: clients need no login to send those."""
+        return self._line_limit.admit(("-", host), self.monotonic())
 
     def authenticated(self, connection: Connection) -> None:
         """Ends the time limit of a connection whose client has logged in."""

@@ -72,6 +72,9 @@ class Owner:
     def monotonic(self) -> float:
         return 0.0
 
+    def admit_log_line(self, host: str) -> int | None:
+        return 0
+
     async def until_started(self, *requests: bytes) -> None:
         async with asyncio.timeout(TIMEOUT_S):
             while self.started != list(requests):

@@ -3,12 +3,14 @@
 import asyncio
 from typing import cast
 
+from headrace.broker.access.line_limit import BURST_LINES
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.connection_limits import ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.server import Server
 from headrace.clock import SystemClock
 from headrace.cluster.listeners import Listener
+from headrace.testing import VirtualClock
 
 TIMEOUT_S = 5.0
 LIMITS = ServerLimits(
@@ -71,6 +73,20 @@ def test_an_idle_connection_ends_also_while_it_is_muted() -> None:
         return [before, transport.aborted]
 
     assert asyncio.run(outcomes()) == [False, True]
+
+
+def test_the_lines_about_invalid_requests_are_limited_for_each_address() -> None:
+    """Clients need no login to send those."""
+
+    def admitted(host: str, server: Server) -> int:
+        return sum(server.admit_log_line(host) is not None for _ in range(1000))
+
+    async def outcomes() -> list[int]:
+        loop = asyncio.get_running_loop()
+        server = Server(loop, VirtualClock(), cast("Dispatcher", Silent()), LIMITS)
+        return [admitted(host, server) for host in ("10.0.0.1", "10.0.0.2")]
+
+    assert asyncio.run(outcomes()) == [BURST_LINES, BURST_LINES]
 
 
 def test_connections_over_the_rate_of_their_address_are_closed_when_the_broker_stops() -> None:
