@@ -149,7 +149,7 @@ def test_a_replica_counted_in_an_earlier_incarnation_may_have_had_more_records(
 def test_an_interrupted_seed_closes_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a loop left running, every later test in the process would fail."""
 
-    def entered_and_interrupted(_seed: int, _seconds: float) -> None:
+    def entered_and_interrupted(_seed: int, _seconds: float, *, guarded: bool) -> None:
         events._set_running_loop(left_behind)
         raise EndlessWork("interrupted")
 
