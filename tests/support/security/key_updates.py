@@ -13,7 +13,7 @@ SSL_POINTER_AT = 24
 
 
 def key_updates(client: ssl.SSLSocket, *, asks_for_answers: bool = False) -> Callable[[int], int]:
-    """Sends so many key updates, until the connection ends; returns how many were sent."""
+    """Sends this many key updates unless the connection ends; returns how many were sent."""
     library = _openssl()
     address = id(client._sslobj) + SSL_POINTER_AT  # type: ignore[attr-defined]
     connection = ctypes.c_void_p.from_address(address)

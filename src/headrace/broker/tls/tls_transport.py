@@ -25,7 +25,7 @@ RECEIVE_BYTES: Final = 20 * 1024
 """What OpenSSL gets at once: a key update has 27 bytes and costs some microseconds. A connection
 keeps a third more than this, and than `ENCRYPT_BYTES`, once it has been busy."""
 RECEIVES_PER_WAKE_UP: Final = 8
-"""After so many, other connections are served first."""
+"""At most this many in one wake-up: then other connections are served."""
 ENCRYPT_BYTES: Final = 16 * 1024
 """What is encrypted at once, if the system takes it: the largest record."""
 WRITES_PER_WAKE_UP: Final = 32

@@ -6,7 +6,7 @@ Guarantees:
   knows the stored credential.
 * The final message repeats the whole nonce (CVE-2024-56128) and the header of the first message.
   A mandatory extension (`m=`) and channel binding (`p=`) are refused: neither is supported.
-* An unknown user gets a challenge like any other, from a credential that nobody has, and fails at
+* An unknown user gets a challenge like any other, from a made-up credential, and fails at
   the end. The work and the answers are those of a wrong password.
 """
 
