@@ -6,6 +6,7 @@ HEADRACE_TEST_BOOTSTRAP. Tests that need settings, a process to measure or one t
 `spawn`.
 """
 
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("headrace", deadline=None)
 settings.load_profile("headrace")
+
+# A run in the background of a script, or under nohup, starts with these signals ignored. Commands
+# that tests start would inherit that, and Ctrl-C would not end them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 TESTS = Path(__file__).parent
