@@ -1,9 +1,9 @@
 """The access rule of an API: what its row in the table of handlers says about authorization.
 
-A row without a rule does not type-check, and a broker with one does not start. `ClusterAccess` is
-enforced by dispatch, before the handler. With `ResourceAccess` the handler checks each resource of
-the request; `tests/integration/test_access_matrix.py` sends every request without and with exactly
-these rights.
+A row without a rule does not type-check, and a broker with such a row does not start. Dispatch
+enforces `ClusterAccess` before the handler. With `ResourceAccess` the handler checks each resource
+of the request; `tests/integration/test_access_matrix.py` sends every request without and with
+exactly these rights.
 """
 
 from typing import Final, NamedTuple
