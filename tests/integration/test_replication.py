@@ -27,7 +27,7 @@ from headrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 from headrace.records.record import Record, build_batch
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
-from headrace.replication.sequence_gaps import SequenceGaps
+from headrace.replication.tolerated_gaps import ToleratedGaps
 from support.brokers.handmade_cluster import (
     DEADLINE_S,
     TOPIC_ID,
@@ -155,7 +155,7 @@ def test_batches_after_a_rejected_batch_wait_for_its_retry_at_a_new_leader(tmp_p
             for sequence in (1, 2):
                 assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
             # Some seconds later a gap is a gap.
-            leader_of(cluster, 2).gaps = SequenceGaps()
+            leader_of(cluster, 2).gaps = ToleratedGaps()
             assert await send_numbered(cluster, 2, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     asyncio.run(run())
@@ -171,7 +171,7 @@ def test_batches_that_overtake_an_unanswered_batch_wait_for_its_retry(
             await cluster.create(ALL)
             assert await send_numbered(cluster, 1, 0) == ErrorCode.NONE
             await cluster.lead(2)
-            leader_of(cluster, 2).gaps = SequenceGaps()  # that was long ago
+            leader_of(cluster, 2).gaps = ToleratedGaps()  # that was long ago
             assert await send_numbered(cluster, 2, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
             for sequence in (1, 2):
                 assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE

@@ -20,7 +20,7 @@ from headrace.records.batch_header import (
 from headrace.records.record_validation import Inspection
 from headrace.replication.errors import RoleEnded
 from headrace.replication.replica import Replica, Waiter
-from headrace.replication.sequence_gaps import NEVER, SequenceGaps
+from headrace.replication.tolerated_gaps import NEVER, ToleratedGaps
 from headrace.storage.errors import OutOfOrderSequence
 from headrace.storage.log.log import AppendResult, Log
 from headrace.storage.state.producers import BatchOrigin
@@ -64,7 +64,7 @@ class SoleLeader(Replica):
         self._waits: list[_CommitWait] | None = None  # sorted by offset
         # Whether enough replicas are in sync to accept and commit records with acks=all.
         self.enough_in_sync = True
-        self.gaps = SequenceGaps()
+        self.gaps = ToleratedGaps()
 
     def is_excused(self, gap: OutOfOrderSequence, now: float) -> bool:
         """Whether the batch that is missing before this one may still arrive."""

@@ -23,8 +23,8 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.records.batch_header import HEADER_SIZE
 from headrace.records.record_validation import Rules
-from headrace.replication.sequence_gaps import NEVER
 from headrace.replication.sole_leader import SoleLeader
+from headrace.replication.tolerated_gaps import NEVER
 from headrace.storage.errors import StorageError
 from headrace.storage.log.append_validation import NeedsRecordValidation
 from headrace.storage.log.log import AppendResult

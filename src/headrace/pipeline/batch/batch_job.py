@@ -17,8 +17,9 @@ from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.core.columns import DELETED, ERROR, OWN, RECORD
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.core.packed_columns import packed_error, packed_record
-from headrace.pipeline.formats.bad_record_reasons import BadRecord, literal, problem
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.prepared_format import Schemas
+from headrace.pipeline.formats.record_check import literal, problem
 from headrace.pipeline.formats.row_parser import parse
 from headrace.pipeline.formats.schema import StructOf, quoted, to_ddl
 from headrace.pipeline.formats.schema_mismatch import Explanation

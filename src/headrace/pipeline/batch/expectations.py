@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.core.columns import DELETED, ERROR
-from headrace.pipeline.formats.bad_record_reasons import BadRecord, literal, problem
+from headrace.pipeline.formats.bad_record import BadRecord
+from headrace.pipeline.formats.record_check import literal, problem
 from headrace.pipeline.spec.flow import Expectation, Flow
 
 if TYPE_CHECKING:

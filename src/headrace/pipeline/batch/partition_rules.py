@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.core.columns import ERROR
-from headrace.pipeline.formats.bad_record_reasons import BadRecord, RecordCheck, literal, problem
+from headrace.pipeline.formats.bad_record import BadRecord
+from headrace.pipeline.formats.record_check import RecordCheck, literal, problem
 from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.sinks.partition_values import CHARS_PER_BYTE, NULL_PARTITION, max_value_chars
 from headrace.pipeline.spec.flow import Flow

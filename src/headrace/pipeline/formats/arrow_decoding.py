@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from headrace.pipeline.formats.avro import AvroDecoder
-from headrace.pipeline.formats.bad_record_reasons import BadRecord
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.decoder import Decoder, Undecodable
 from headrace.pipeline.formats.prepared_format import PreparedFormat, Side
 from headrace.pipeline.formats.protobuf import ProtobufDecoder

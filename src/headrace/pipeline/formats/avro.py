@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
-from headrace.pipeline.formats.bad_record_reasons import BadRecord
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.decoder import Undecodable
 from headrace.pipeline.formats.errors import FormatError, RegistryError
 from headrace.pipeline.formats.schema import (

@@ -8,13 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from headrace.pipeline.formats.bad_record_reasons import (
-    BadRecord,
-    RecordCheck,
-    literal,
-    not_utf8,
-    options_map,
-)
+from headrace.pipeline.formats.bad_record import BadRecord
+from headrace.pipeline.formats.record_check import RecordCheck, literal, not_utf8, options_map
 from headrace.pipeline.formats.schema import Column, Primitive, StructOf, quoted, to_ddl
 from headrace.pipeline.formats.timestamp_rules import YEARS
 from headrace.pipeline.spec.formats import Csv

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from headrace.pipeline.formats.bad_record_reasons import BadRecord
+from headrace.pipeline.formats.bad_record import BadRecord
 
 
 class Undecodable(Exception):

@@ -14,14 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from headrace.pipeline.formats.bad_record_reasons import (
-    BadRecord,
-    RecordCheck,
-    literal,
-    not_utf8,
-    options_map,
-)
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.not_json import UNREADABLE
+from headrace.pipeline.formats.record_check import RecordCheck, literal, not_utf8, options_map
 from headrace.pipeline.formats.schema import (
     ArrayOf,
     Column,

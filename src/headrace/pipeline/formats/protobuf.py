@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.descriptor_pool import Default, DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
-from headrace.pipeline.formats.bad_record_reasons import BadRecord
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.decoder import Undecodable
 from headrace.pipeline.formats.errors import FormatError, RegistryError
 from headrace.pipeline.formats.proto_text import parse_proto

@@ -5,14 +5,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.pipeline.core.columns import DELETED, ERROR, RECORD, REPORT, SIMPLE, simple_field
 from headrace.pipeline.formats import csv_checks, json_checks
-from headrace.pipeline.formats.bad_record_reasons import (
-    BadRecord,
-    RecordCheck,
-    literal,
-    problem,
-    verdict,
-)
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.prepared_format import PreparedFormat, Schemas, Side
+from headrace.pipeline.formats.record_check import RecordCheck, literal, problem, verdict
 from headrace.pipeline.formats.schema import Column, quoted, required_paths, type_text
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw

@@ -9,14 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.core.columns import DELETED, ERROR, ERROR_TYPE, RECORD
-from headrace.pipeline.formats.bad_record_reasons import (
-    BadRecord,
-    RecordCheck,
-    literal,
-    not_utf8,
-    verdict,
-)
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.json_checks import not_strings
+from headrace.pipeline.formats.record_check import RecordCheck, literal, not_utf8, verdict
 from headrace.pipeline.formats.schema import StructOf, quoted
 from headrace.pipeline.spec.flow import Flow
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from headrace.pipeline.core.columns import DELETED, ERROR, RECORD, REPORT
 from headrace.pipeline.core.line_digest import digest_of
 from headrace.pipeline.core.packed_columns import ERROR_ARROW, unpacked_errors, unpacked_records
-from headrace.pipeline.formats.bad_record_reasons import BadRecord
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.schema_mismatch import Explanation
 from headrace.pipeline.sinks.data_files import DESCRIPTION, DESCRIPTION_DDL
 from headrace.pipeline.sinks.table_sink import TaskWriter

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import RECORD
-from headrace.pipeline.formats.bad_record_reasons import BadRecord
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.schema_mismatch import Explanation
 from headrace.pipeline.producer.batch_sender import (
     TransactionIdentity,

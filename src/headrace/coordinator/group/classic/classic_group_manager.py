@@ -9,18 +9,19 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
-from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import (
     confirm_group,
     load_group,
     new_group_record,
 )
+from headrace.coordinator.group.classic.heartbeat import heartbeat
 from headrace.coordinator.group.classic.join_context import JoinContext
 from headrace.coordinator.group.classic.join_group import ClassicJoinGroup
 from headrace.coordinator.group.classic.leave_group import ClassicLeaveGroup
 from headrace.coordinator.group.classic.member import protocols_of
 from headrace.coordinator.group.classic.rebalance import Rebalances
 from headrace.coordinator.group.classic.responses import join_error
+from headrace.coordinator.group.classic.session_timeout import expire_session
 from headrace.coordinator.group.classic.sync_group import ClassicSyncGroup
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.group import Group, GroupType
@@ -131,21 +132,11 @@ class ClassicGroupManager:
     def heartbeat(
         self, context: RequestContext, request: HeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """The most frequent request: nothing is written, one timer is set."""
         group = self._shard.groups.get(_checked(request.group_id))
         if not isinstance(group, ClassicGroup):
             consumer = _consumer(group)
             return self._shard.consumer.classic_heartbeat(consumer, context, request, now_ms)
-        member = group.check_member(request.member_id, request.group_instance_id)
-        if request.generation_id != group.generation:
-            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
-        code = ErrorCode.NONE
-        if group.state is ClassicState.PREPARING_REBALANCE:
-            code = ErrorCode.REBALANCE_IN_PROGRESS
-        return CoordinatorResult(
-            HeartbeatResponse(error_code=code),
-            timers=member.session,
-        )
+        return heartbeat(group, request)
 
     def leave(
         self, context: RequestContext, request: LeaveGroupRequest, now_ms: int
@@ -219,7 +210,7 @@ class ClassicGroupManager:
         if not isinstance(group, ClassicGroup):
             pass
         elif what == "session":
-            self.rebalances.on_session_timeout(group, member[0], result, now_ms)
+            expire_session(self.rebalances, group, member[0], result, now_ms)
         else:
             self.rebalances.on_phase_timeout(group, result, now_ms)
         return result.build(None)

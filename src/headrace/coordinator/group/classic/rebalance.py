@@ -160,20 +160,6 @@ class Rebalances:
                 self.remove_member(group, member_id, result)
             self.prepare_rebalance(group, result, now_ms)
 
-    def on_session_timeout(
-        self, group: ClassicGroup, member_id: str, result: ResultBuilder, now_ms: int
-    ) -> None:
-        """Called when the session of a member, or of an assigned member id, has expired."""
-        member = group.members.get(member_id)
-        if member is None and member_id not in group.pending_joins:
-            return
-        if member is not None and member.is_alive_by_waiting:
-            self.refresh_session(member, result)
-            return
-        self.remove_member(group, member_id, result)
-        if member is not None or group.state is ClassicState.PREPARING_REBALANCE:
-            self.prepare_or_complete(group, result, now_ms)
-
     def refresh_session(self, member: ClassicMember, result: ResultBuilder) -> None:
         """Restarts the session timeout of the member."""
         result.set_timer(member.session_timer, member.session_timeout_ms)

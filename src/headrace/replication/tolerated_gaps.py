@@ -18,7 +18,7 @@ LONGEST_CLIENT_WAIT_S: Final = 300.0  # librdkafka's longest wait for a leader t
 MAX_PRODUCERS: Final = 1000  # producers whose gaps are remembered; the oldest are dropped
 
 
-class SequenceGaps:
+class ToleratedGaps:
     """The gaps that one leader tolerates for a time. Times are from a monotonic clock."""
 
     __slots__ = ("_refused_until", "_seen", "starts_doubted_until")
