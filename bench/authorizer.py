@@ -15,7 +15,7 @@ from headrace.broker.access.access_control import AccessControl
 from headrace.clock import SystemClock
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted, ClusterNamed
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -23,8 +23,8 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.acl_index import AclIndex
-from headrace.security.authorizer import Authorizer
+from headrace.security.authorization.acl_index import AclIndex
+from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.principal import user
 from headrace.security.session import Session
 

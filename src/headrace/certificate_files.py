@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from headrace.security.development_ca import DevelopmentCA, IssuedCertificate
+    from headrace.security.tls.development_ca import DevelopmentCA, IssuedCertificate
 
 SERVER: Final = "server"
 CA_FILE: Final = "ca.pem"
@@ -115,7 +115,7 @@ class CertificateFiles:
 
     def _issue(self, name: str, issue: "Callable[[DevelopmentCA], IssuedCertificate]") -> None:
         authority = self._authority()
-        from headrace.security.development_ca import InvalidCertificateName
+        from headrace.security.tls.development_ca import InvalidCertificateName
 
         try:
             issued = issue(authority)
@@ -130,7 +130,7 @@ class CertificateFiles:
 
     def _authority(self) -> "DevelopmentCA":
         try:
-            from headrace.security.development_ca import DevelopmentCA
+            from headrace.security.tls.development_ca import DevelopmentCA
         except ImportError as error:
             raise CertificatesUnavailable(
                 "certificates need cryptography, which is not installed: "

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from headrace.certificate_files import SERVER, CertificateFiles
-from headrace.client.users import NewCredential
+from headrace.client.admin.users import NewCredential
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, MetadataRecord, ScramCredentialChanged
 from headrace.cluster.metadata_store import MetadataStore
-from headrace.security.acl import Acl
-from headrace.security.scram_credential import (
+from headrace.security.authorization.acl import Acl
+from headrace.security.sasl.scram_credential import (
     MIN_ITERATIONS,
     ScramCredential,
     ScramMechanism,

@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.security.acl import Acl, AclOperation, AclPermission, AclResourceType, PatternType
-from headrace.security.acl_filter import ANY_ACL, AclFilter
+from headrace.security.authorization.acl import (
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+)
+from headrace.security.authorization.acl_filter import ANY_ACL, AclFilter
 from support.brokers.processes import BrokerProcess
 from support.cli.command import Cli
 from support.clients.java import KafkaNode, run

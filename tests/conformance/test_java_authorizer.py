@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -15,8 +15,8 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.acl_index import AclIndex
-from headrace.security.authorizer import Authorizer
+from headrace.security.authorization.acl_index import AclIndex
+from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.principal import parse_principal, user
 from support.clients.java import java
 

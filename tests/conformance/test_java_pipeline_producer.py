@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headrace.client.admin.offsets import LATEST, committed_offsets, list_offsets
 from headrace.client.client import ClusterClient
-from headrace.client.offsets import LATEST, committed_offsets, list_offsets
 from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters import DeadLetterWriter

@@ -25,7 +25,7 @@ from headrace.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.principal import user
 from headrace.security.session import Session
 from headrace.testing import Broker, Cluster

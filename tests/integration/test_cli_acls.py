@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client import acls
+from headrace.client.admin import acls
 from headrace.testing import Broker
 from support.cli.command import Cli
 

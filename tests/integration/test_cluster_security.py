@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from headrace.broker.membership.envelopes import wrap_request
 from headrace.broker.runtime.errors import StartupError
-from headrace.client.security import Credentials, Mechanism
-from headrace.client.users import NewCredential
+from headrace.client.admin.users import NewCredential
+from headrace.client.login.security import Credentials, Mechanism
 from headrace.local_security import scram_login
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -53,9 +53,9 @@ from headrace.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.acl import Acl, AclOperation, AclResourceType
+from headrace.security.authorization.acl import Acl, AclOperation, AclResourceType
 from headrace.security.principal import user
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 from headrace.security.session import Session
 from headrace.testing import Cluster
 from headrace.testing.security import BROKER

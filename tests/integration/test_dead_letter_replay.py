@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from headrace.client.topics import delete_topics
+from headrace.client.admin.topics import delete_topics
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters import DeadLetterWriter, replay
 from headrace.pipeline.dead_letters.filter import parse_filter

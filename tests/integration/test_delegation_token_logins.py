@@ -9,11 +9,11 @@ from random import SystemRandom
 
 import pytest
 
+from headrace.client.admin.tokens import TokenInfo, create_token, expire_token, renew_token
+from headrace.client.admin.topics import NewTopic, create_topics
 from headrace.client.client import ClusterClient
+from headrace.client.login.security import Credentials, Mechanism, Security
 from headrace.client.results import Refusal
-from headrace.client.security import Credentials, Mechanism, Security
-from headrace.client.tokens import TokenInfo, create_token, expire_token, renew_token
-from headrace.client.topics import NewTopic, create_topics
 from headrace.clock import SystemClock
 from headrace.log_formatters import TextFormatter
 from headrace.protocol.errors import ErrorCode

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headrace.client.admin.topics import delete_records
 from headrace.client.results import TopicPartition
-from headrace.client.topics import delete_records
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer

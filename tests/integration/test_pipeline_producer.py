@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.client.offsets import CommittedOffset, committed_offsets
+from headrace.client.admin.offsets import CommittedOffset, committed_offsets
 from headrace.client.results import TopicPartition
 from headrace.pipeline.producer import (
     ProducerFailed,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.fetch.replica_selector import RACK_AWARE
-from headrace.client.connection import ClientConnection
+from headrace.client.network.connection import ClientConnection
 from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_records import (

@@ -28,9 +28,9 @@ from headrace.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from headrace.security.acl import Acl
-from headrace.security.delegation_token import DelegationToken
+from headrace.security.authorization.acl import Acl
 from headrace.security.principal import user
+from headrace.security.tokens.delegation_token import DelegationToken
 from headrace.testing import Broker, Cluster
 from support.brokers.processes import BrokerProcess
 from support.security.access import change_session

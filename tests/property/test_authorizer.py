@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -13,8 +13,8 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.acl_index import AclIndex
-from headrace.security.authorizer import Authorizer
+from headrace.security.authorization.acl_index import AclIndex
+from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.principal import Principal, parse_principal
 
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.security.certificate import read_certificate
-from headrace.security.der import InvalidDer, read_elements
-from headrace.security.tls_stores import InvalidStore, read_key_store
+from headrace.security.tls.certificate import read_certificate
+from headrace.security.tls.der import InvalidDer, read_elements
+from headrace.security.tls.tls_stores import InvalidStore, read_key_store
 from support.security.certificates import CertificateAuthority
 
 ANY_SIZE = st.integers(0, 10_000)

@@ -22,7 +22,7 @@ from headrace.controller.token_changes import (
 )
 from headrace.protocol.errors import ErrorCode
 from headrace.security.principal import Principal, user
-from headrace.security.token_hmac import TokenHmacIndex, token_hmac
+from headrace.security.tokens.token_hmac import TokenHmacIndex, token_hmac
 
 SECRET_KEY = b"secret"
 LIFETIMES = TokenLifetimes(max_lifetime_ms=1_000, expiry_time_ms=100)

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.security.client_quota import CLIENT_ID, PRODUCER_BYTE_RATE, USER, QuotaEntity
-from headrace.security.quota_limits import Limit, QuotaLimits, applying_entity
-from headrace.security.rate_meter import RateMeter
-from headrace.security.token_bucket import TokenBucket
+from headrace.security.quotas.client_quota import CLIENT_ID, PRODUCER_BYTE_RATE, USER, QuotaEntity
+from headrace.security.quotas.quota_limits import Limit, QuotaLimits, applying_entity
+from headrace.security.quotas.rate_meter import RateMeter
+from headrace.security.quotas.token_bucket import TokenBucket
 
 TICK_S = 0.25  # exact in binary, so that the models compare times exactly
 NAMES = ("a", "b", None)

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.client.sasl import start
-from headrace.client.security import Credentials, Mechanism
-from headrace.security.jaas import InvalidJaas, parse_jaas
-from headrace.security.json_web_keys import InvalidKeys, parse_keys
-from headrace.security.jwt import InvalidToken, TokenRules, validate
+from headrace.client.login.sasl import start
+from headrace.client.login.security import Credentials, Mechanism
 from headrace.security.sasl.exchange import Challenge, Exchange, Failure, Success, UnknownKey
+from headrace.security.sasl.jaas import InvalidJaas, parse_jaas
+from headrace.security.sasl.json_web_keys import InvalidKeys, parse_keys
+from headrace.security.sasl.jwt import InvalidToken, TokenRules, validate
 from headrace.security.sasl.oauthbearer import OAuthBearerExchange
 from headrace.security.sasl.plain import PlainExchange, PlainUsers
 from headrace.security.sasl.scram import DecoyCredentials, ScramExchange, ScramLookup
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from support.security.scram_client import SHA_256, ScramClient, scram_credential
 from support.security.signed_tokens import AUDIENCE, ISSUER, claims, key_set, signed
 

@@ -149,7 +149,7 @@ def hosts_of(files: CertificateFiles) -> list[str]:
 def test_without_cryptography_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "headrace.security.development_ca", raising=False)
+    monkeypatch.delitem(sys.modules, "headrace.security.tls.development_ca", raising=False)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     for act in (CertificateFiles.ensure_server, CertificateFiles.issue_server):
         with pytest.raises(CertificatesUnavailable, match=r"headrace\[security\]"):

@@ -9,7 +9,7 @@ FORBIDDEN = (
     *("pydantic", "pyspark", "pyarrow", "numba", "numpy"),
     *("importlib.metadata", "confluent_kafka", "aiokafka", "kio"),
     *("cryptography", "jwt", "email", "urllib.request"),
-    *("headrace.local_security", "headrace.certificate_files", "headrace.client.tls_context"),
+    *("headrace.local_security", "headrace.certificate_files", "headrace.client.login.tls_context"),
 )
 
 START_AND_STOP = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.certificate_files import CertificateFiles
-from headrace.client.security import Mechanism, security_of
+from headrace.client.login.security import Mechanism, security_of
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, ScramCredentialChanged
 from headrace.cluster.settings import BrokerSettings
@@ -18,7 +18,7 @@ from headrace.local_security import (
     broker_settings,
     scram_login,
 )
-from headrace.security.jaas import parse_jaas
+from headrace.security.sasl.jaas import parse_jaas
 from headrace.testing import allow
 
 ACL = allow("alice", "read", topic="orders")

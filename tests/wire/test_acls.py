@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headrace.protocol.errors import ErrorCode
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -16,7 +16,7 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.acl_filter import ANY_ACL, AclFilter
+from headrace.security.authorization.acl_filter import ANY_ACL, AclFilter
 from headrace.testing import Broker
 from support.wire.acls import (
     create_acls,

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from headrace.protocol.errors import ErrorCode
-from headrace.security.acl_filter import ANY_ACL
+from headrace.security.authorization.acl_filter import ANY_ACL
 from headrace.testing import Cluster
 from support.wire.acls import create_acls, delete_acls, describe_acls, exactly, listed, topic_acl
 from support.wire.connection import Wire

@@ -10,7 +10,7 @@ from headrace.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 from headrace.testing import Cluster
 from support.security.sasl_wire import log_in_with_scram, put_user, remove_user
 from support.wire.connection import Wire

@@ -27,7 +27,7 @@ from headrace.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -36,7 +36,7 @@ from headrace.security.acl import (
 )
 from headrace.security.principal import ANONYMOUS, Principal, user
 from headrace.security.session import Session
-from headrace.security.token_hmac import token_hmac
+from headrace.security.tokens.token_hmac import token_hmac
 from headrace.testing import Broker, VirtualClock
 from support.security.access import change_session
 from support.wire.connection import Wire

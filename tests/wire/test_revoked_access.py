@@ -18,7 +18,7 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from support.security.access import (
     SUPER_USER,
     TopicUser,

@@ -25,7 +25,7 @@ from headrace.protocol.messages.sasl_handshake import (
     SaslHandshakeResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 from support.security.sasl_wire import (
     authenticate,
     handshake,

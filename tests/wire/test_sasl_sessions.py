@@ -27,7 +27,7 @@ from headrace.protocol.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 from support.security.sasl_wire import (
     PREFIX,
     authenticate,

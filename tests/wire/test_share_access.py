@@ -5,7 +5,7 @@ import pytest
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_fetch import ShareFetchResponse
-from headrace.security.acl import Acl, AclOperation, AclResourceType
+from headrace.security.authorization.acl import Acl, AclOperation, AclResourceType
 from support.security.access import TopicUser, revoke
 from support.waiting import wait_for
 from support.wire.batches import batch, produce, topic_id_of

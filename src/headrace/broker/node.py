@@ -47,7 +47,7 @@ from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
-from headrace.security.quota_windows import QuotaWindows
+from headrace.security.quotas.quota_windows import QuotaWindows
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import LogDirFailed, StorageError
 from headrace.storage.files.filesystem import make_directories

@@ -10,11 +10,11 @@ import typer
 from headrace.cli.output import Format, Output
 from headrace.cli.profiles import client_settings
 from headrace.cli.session import Session
+from headrace.client.admin.groups import SHARE, list_groups
+from headrace.client.admin.topics import list_topics
+from headrace.client.admin.transactions import list_transactions
+from headrace.client.admin.users import describe_users
 from headrace.client.client import ClusterClient
-from headrace.client.groups import SHARE, list_groups
-from headrace.client.topics import list_topics
-from headrace.client.transactions import list_transactions
-from headrace.client.users import describe_users
 
 # A shell that hangs after the Tab key is worse than one without completions.
 PATIENCE_S: Final = 1.5

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from headrace.cli.assignments import parse_assignments
 from headrace.cli.error_messages import missing, usage
 from headrace.cli.output import remark
-from headrace.client.configs import ConfigChange, Operation
+from headrace.client.admin.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
 from headrace.name_suggestion import nearest_name
 from headrace.protocol.errors import ErrorCode

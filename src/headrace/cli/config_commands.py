@@ -12,15 +12,15 @@ from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import DryRun, Unset
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics
-from headrace.client.brokers import describe_cluster
-from headrace.client.client import ClusterClient
-from headrace.client.configs import (
+from headrace.client.admin.brokers import describe_cluster
+from headrace.client.admin.configs import (
     ConfigEntry,
     Resource,
     ResourceKind,
     alter_configs,
     describe_configs,
 )
+from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
 
 app = typer.Typer(

@@ -21,8 +21,8 @@ from headrace.client.errors import (
     RequestTimedOut,
     TlsFailed,
 )
+from headrace.client.login.security import InvalidSecurity
 from headrace.client.results import Refusal
-from headrace.client.security import InvalidSecurity
 from headrace.name_suggestion import nearest_name
 
 _TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) correct?"

@@ -13,8 +13,8 @@ from headrace.cli.position_parser import (
     UntilTime,
 )
 from headrace.cli.session import values_of
+from headrace.client.admin.offsets import NO_OFFSET, list_bounds, list_offsets
 from headrace.client.client import ClusterClient
-from headrace.client.offsets import NO_OFFSET, list_bounds, list_offsets
 from headrace.client.results import TopicPartition
 
 Bounds = dict[TopicPartition, tuple[int, int]]

@@ -23,7 +23,7 @@ from headrace.cli.profiles import (
 )
 from headrace.cli.secrets import is_secret, resolve_secrets
 from headrace.cli.session import Session
-from headrace.client.security import InvalidSecurity, Mechanism, security_of
+from headrace.client.login.security import InvalidSecurity, Mechanism, security_of
 
 app = typer.Typer(
     help="Create and show profiles: named clusters and their client settings.",

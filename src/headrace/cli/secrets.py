@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.cli.error_messages import usage
-from headrace.client.security import SECRETS
+from headrace.client.login.security import SECRETS
 
 FILE: Final = ".file"
 COMMAND: Final = ".command"

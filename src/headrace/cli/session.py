@@ -13,14 +13,14 @@ from headrace.cli.id_ranges import parse_ids
 from headrace.cli.output import Output
 from headrace.cli.profiles import SERVERS
 from headrace.cli.secrets import resolve_secrets
+from headrace.client.admin.topics import list_topics
 from headrace.client.client import DEFAULT_CONNECT_TIMEOUT_S, ClusterClient
 from headrace.client.errors import ConnectionFailed, ConnectionLost
+from headrace.client.login.rdkafka_settings import rdkafka_settings
+from headrace.client.login.security import Credentials, security_of
 from headrace.client.metadata import TopicInfo, metadata_request
-from headrace.client.rdkafka_settings import rdkafka_settings
+from headrace.client.network.retry import Deadline
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.retry import Deadline
-from headrace.client.security import Credentials, security_of
-from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 from headrace.protocol.messages.metadata import MetadataResponse
 
@@ -117,7 +117,7 @@ def _token_callback(
     credentials: Credentials, timeout_s: float
 ) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
     """librdkafka asks it for an OAUTHBEARER token, and again before the token expires."""
-    from headrace.client.bearer_token import lifetime_s, read_token
+    from headrace.client.login.bearer_token import lifetime_s, read_token
 
     source = credentials.token_source
     assert source is not None

@@ -12,9 +12,7 @@ from headrace.cli.output import Fields, Table, remark
 from headrace.cli.position_parser import parse_duration_ms
 from headrace.cli.session import Session
 from headrace.cli.timestamps import iso_time
-from headrace.client.client import ClusterClient
-from headrace.client.results import Refusal
-from headrace.client.tokens import (
+from headrace.client.admin.tokens import (
     AT_ONCE,
     BROKER_DEFAULT,
     TokenInfo,
@@ -23,6 +21,8 @@ from headrace.client.tokens import (
     expire_token,
     renew_token,
 )
+from headrace.client.client import ClusterClient
+from headrace.client.results import Refusal
 from headrace.security.principal import InvalidPrincipal, Principal, parse_principal
 
 app = typer.Typer(

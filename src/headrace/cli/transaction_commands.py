@@ -14,10 +14,8 @@ from headrace.cli.output import Block, Fields, Table, remark
 from headrace.cli.position_parser import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
 from headrace.cli.timestamps import iso_time
-from headrace.client.client import ClusterClient
-from headrace.client.results import Refusal, TopicPartition
-from headrace.client.topics import list_topics
-from headrace.client.transactions import (
+from headrace.client.admin.topics import list_topics
+from headrace.client.admin.transactions import (
     NO_TRANSACTION,
     ActiveProducer,
     ListedTransaction,
@@ -28,6 +26,8 @@ from headrace.client.transactions import (
     list_transactions,
     write_abort_marker,
 )
+from headrace.client.client import ClusterClient
+from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 

@@ -15,8 +15,6 @@ from types import TracebackType
 from typing import Self, TypeAlias, TypeVar
 
 from headrace import __version__
-from headrace.client.connection import Address, spec_of
-from headrace.client.connection_pool import ConnectionPool, PooledConnection, first_session
 from headrace.client.coordinators import (
     CoordinatorCache,
     CoordinatorNode,
@@ -30,10 +28,12 @@ from headrace.client.errors import (
     RequestTimedOut,
     code_of_number,
 )
-from headrace.client.frames import Room
+from headrace.client.login.security import PLAINTEXT, Security
 from headrace.client.metadata import NO_BROKER, MetadataCache, metadata_request
-from headrace.client.retry import Backoff, Deadline
-from headrace.client.security import PLAINTEXT, Security
+from headrace.client.network.connection import Address, spec_of
+from headrace.client.network.connection_pool import ConnectionPool, PooledConnection, first_session
+from headrace.client.network.frames import Room
+from headrace.client.network.retry import Backoff, Deadline
 from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.find_coordinator import FindCoordinatorResponse

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from headrace.client.connection import Address
 from headrace.client.errors import BadResponse, check_error_code
-from headrace.client.versions import VersionRanges
+from headrace.client.network.connection import Address
+from headrace.client.network.versions import VersionRanges
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

@@ -8,8 +8,8 @@ a former leader (KIP-320).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.client.connection import Address
 from headrace.client.errors import LeaderUnknown, UnknownBroker
+from headrace.client.network.connection import Address
 from headrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

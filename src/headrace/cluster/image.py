@@ -36,10 +36,10 @@ from headrace.cluster.metadata_records import (
 from headrace.cluster.resources import ConfigResource, topic_resource
 from headrace.cluster.topic_names import collision_key
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Endpoint, Partition, Topic
-from headrace.security.acl import Acl
-from headrace.security.client_quota import QuotaEntity
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.authorization.acl import Acl
+from headrace.security.quotas.client_quota import QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 
 __all__ = ["BrokerRegistration", "Endpoint", "ImageError", "MetadataImage", "Partition", "Topic"]
 

@@ -20,10 +20,10 @@ from headrace.cluster.metadata_records import (
 )
 from headrace.cluster.resources import ConfigResource
 from headrace.cluster.topology import BrokerRegistration
-from headrace.security.acl import Acl
-from headrace.security.client_quota import QuotaEntity
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.authorization.acl import Acl
+from headrace.security.quotas.client_quota import QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 
 
 class _Metadata(Protocol):

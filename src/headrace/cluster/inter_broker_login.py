@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.cluster.configs.config_def import InvalidConfig
 from headrace.cluster.listener_settings import ListenerSettings
-from headrace.security.jaas import InvalidJaas, parse_jaas
+from headrace.security.sasl.jaas import InvalidJaas, parse_jaas
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 _JAAS: Final = "sasl.jaas.config"

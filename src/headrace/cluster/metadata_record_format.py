@@ -45,7 +45,7 @@ from headrace.protocol.types import (
     string,
     uuid,
 )
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -53,10 +53,10 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.client_quota import QuotaEntity
-from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import parse_principal
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.quotas.client_quota import QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 
 VERSION: Final = 0
 

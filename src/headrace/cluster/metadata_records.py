@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from headrace.cluster.resources import ConfigResource
 from headrace.cluster.topology import BrokerRegistration, Partition
-from headrace.security.acl import Acl
-from headrace.security.client_quota import QuotaEntity
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.authorization.acl import Acl
+from headrace.security.quotas.client_quota import QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 
 
 class ClusterNamed(NamedTuple):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from headrace.cluster.configs.catalog import BROKER
 from headrace.cluster.configs.config_def import ConfigValue
 from headrace.cluster.listeners import Listener
-from headrace.security.jaas import InvalidJaas, JaasLogin, parse_jaas
+from headrace.security.sasl.jaas import InvalidJaas, JaasLogin, parse_jaas
 from headrace.security.sasl.mechanisms import GSSAPI, OAUTHBEARER, PLAIN, SUPPORTED
 
 _JAAS: Final = "sasl.jaas.config"

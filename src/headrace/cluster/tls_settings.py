@@ -5,14 +5,14 @@ from typing import Final
 from headrace.cluster.configs.config_def import InvalidConfig
 from headrace.cluster.listener_settings import ListenerSettings
 from headrace.cluster.listeners import Listener
-from headrace.security.cipher_suites import (
+from headrace.security.tls.cipher_suites import (
     CipherSuites,
     UnknownCipherSuite,
     UnsupportedCipherSuites,
     choose_cipher_suites,
 )
-from headrace.security.principal_mapping import InvalidRule, PrincipalMapping
-from headrace.security.tls_settings import ClientAuth, StoreSettings, TlsSettings, TlsVersion
+from headrace.security.tls.principal_mapping import InvalidRule, PrincipalMapping
+from headrace.security.tls.tls_settings import ClientAuth, StoreSettings, TlsSettings, TlsVersion
 
 _STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
 

@@ -11,7 +11,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     CLUSTER_NAME,
     WILDCARD_NAME,
     Acl,
@@ -20,7 +20,7 @@ from headrace.security.acl import (
     AclResourceType,
     PatternType,
 )
-from headrace.security.acl_filter import AclFilter
+from headrace.security.authorization.acl_filter import AclFilter
 
 MAX_CHANGES_PER_REQUEST: Final = 10_000
 """The ACLs that one request may create or delete, as in Kafka: they must fit one batch."""

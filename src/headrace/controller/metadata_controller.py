@@ -43,8 +43,8 @@ from headrace.controller.topic_changes import (
 )
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
-from headrace.security.acl import Acl
-from headrace.security.acl_filter import AclFilter
+from headrace.security.authorization.acl import Acl
+from headrace.security.authorization.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules

@@ -14,7 +14,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClientQuotaChanged, MetadataRecord
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
-from headrace.security.client_quota import (
+from headrace.security.quotas.client_quota import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -25,7 +25,7 @@ from headrace.security.client_quota import (
     USER,
     QuotaEntity,
 )
-from headrace.security.quota_limits import canonical_address
+from headrace.security.quotas.quota_limits import canonical_address
 
 _MAX_LONG: Final = 2**63 - 1
 _MAX_INT: Final = 2**31 - 1

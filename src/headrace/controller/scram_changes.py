@@ -12,7 +12,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord, ScramCredentialChanged
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
-from headrace.security.scram_credential import (
+from headrace.security.sasl.scram_credential import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     ScramMechanism,

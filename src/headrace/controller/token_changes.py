@@ -15,8 +15,8 @@ from headrace.cluster.metadata_records import DelegationTokenChanged, Delegation
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
-from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import USER, Principal
+from headrace.security.tokens.delegation_token import DelegationToken
 
 MAX_TOKENS: Final = 10_000
 """Tokens of a cluster, expired ones included until they are removed."""

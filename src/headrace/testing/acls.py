@@ -3,7 +3,7 @@
 acls=[allow("alice", "write", topic="orders"), deny("*", "read", topic="secret-", prefixed=True)]
 """
 
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     ANY_HOST,
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.testing.helper import RECORDS_S, TIMEOUT_S, Headrace, Text
 
 if TYPE_CHECKING:
-    from headrace.client.groups import GroupDescription
+    from headrace.client.admin.groups import GroupDescription
+    from headrace.client.admin.transactions import TransactionDescription
     from headrace.client.results import TopicPartition
-    from headrace.client.transactions import TransactionDescription
-    from headrace.security.acl import Acl
+    from headrace.security.authorization.acl import Acl
     from headrace.testing.consumer import ReceivedRecord
     from headrace.testing.producer import Written
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from headrace.broker.node import Broker as Node
 from headrace.broker.runtime.environment import Environment
-from headrace.client.security import PLAINTEXT, Security
+from headrace.client.login.security import PLAINTEXT, Security
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.process_tuning import loop_factory
-from headrace.security.acl import Acl
+from headrace.security.authorization.acl import Acl
 from headrace.storage.errors import LogDirFailed
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.setting_values import SettingValue, setting_texts

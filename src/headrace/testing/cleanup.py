@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import dataclass
 
+from headrace.client.admin.groups import delete_groups, list_groups
+from headrace.client.admin.topics import delete_topics, list_topics
 from headrace.client.client import ClusterClient
-from headrace.client.groups import delete_groups, list_groups
-from headrace.client.topics import delete_topics, list_topics
 from headrace.protocol.errors import ErrorCode
 from headrace.testing.group_eviction import describe, remove_members
 

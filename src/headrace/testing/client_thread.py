@@ -7,8 +7,8 @@ from random import Random
 from typing import Final, TypeVar
 
 from headrace.client.client import ClusterClient
-from headrace.client.retry import Backoff
-from headrace.client.security import PLAINTEXT, Security
+from headrace.client.login.security import PLAINTEXT, Security
+from headrace.client.network.retry import Backoff
 from headrace.clock import SystemClock
 from headrace.testing.client_id import CLIENT_ID
 

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from headrace.broker.runtime.environment import Environment
-from headrace.client.security import PLAINTEXT, Security
+from headrace.client.login.security import PLAINTEXT, Security
 from headrace.cluster.replication_settings import replication_settings
-from headrace.security.acl import Acl
+from headrace.security.authorization.acl import Acl
 from headrace.testing.broker import Broker, security_from
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.lifetime import Lifetime

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.client.admin.offsets import list_bounds
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.errors import (
     ClientError,
@@ -14,7 +15,6 @@ from headrace.client.errors import (
     RequestRefused,
     code_of_number,
 )
-from headrace.client.offsets import list_bounds
 from headrace.client.results import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
-from headrace.client.security import security_of
+from headrace.client.login.security import security_of
 
 if TYPE_CHECKING:
     from headrace.testing.helper import Headrace

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from headrace.security.acl import Acl
+    from headrace.security.authorization.acl import Acl
     from headrace.testing.broker import Broker
     from headrace.testing.cluster import Cluster
     from headrace.testing.external import ExternalBroker

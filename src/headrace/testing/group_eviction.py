@@ -10,10 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from headrace.client.client import ClusterClient
-from headrace.client.coordinators import CoordinatorNode
-from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.groups import (
+from headrace.client.admin.groups import (
     CLASSIC,
     CONSUMER,
     SHARE,
@@ -21,8 +18,11 @@ from headrace.client.groups import (
     GroupMember,
     describe_group,
 )
+from headrace.client.admin.shares import describe_share_group
+from headrace.client.client import ClusterClient
+from headrace.client.coordinators import CoordinatorNode
+from headrace.client.errors import RequestRefused, code_of_number
 from headrace.client.results import Refusal
-from headrace.client.shares import describe_share_group
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from headrace.client.brokers import describe_cluster
+from headrace.client.admin.brokers import describe_cluster
+from headrace.client.admin.groups import GroupDescription, ListedGroup, list_groups
+from headrace.client.admin.offsets import commit_offsets, committed_offsets, list_bounds
+from headrace.client.admin.topics import NewTopic, create_topics, list_topics
 from headrace.client.client import ClusterClient
 from headrace.client.errors import RequestRefused
-from headrace.client.groups import GroupDescription, ListedGroup, list_groups
-from headrace.client.offsets import commit_offsets, committed_offsets, list_bounds
+from headrace.client.login.security import Security
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.security import Security
-from headrace.client.topics import NewTopic, create_topics, list_topics
 from headrace.records.partitioner import partition_for_key
-from headrace.security.acl import Acl
+from headrace.security.authorization.acl import Acl
 from headrace.testing import consumer, group_eviction, producer
 from headrace.testing.cleanup import Inventory, clean, take_inventory
 from headrace.testing.client_thread import ClientThread
@@ -29,7 +29,7 @@ from headrace.testing.consumer import DeadlineMissed, ReadRequest, ReceivedRecor
 from headrace.testing.producer import RecordToWrite, Written
 
 if TYPE_CHECKING:
-    from headrace.client.transactions import TransactionDescription
+    from headrace.client.admin.transactions import TransactionDescription
     from headrace.testing.async_helper import AsyncHeadrace
     from headrace.testing.trouble import Trouble
     from headrace.testing.virtual_clock import VirtualClock
@@ -156,13 +156,13 @@ class Headrace:
 
     def grant(self, *acls: Acl, timeout_s: float = TIMEOUT_S) -> None:
         """Adds ACLs, such as `allow("alice", "read", topic="orders")`, also those that deny."""
-        from headrace.client.acls import create_acls
+        from headrace.client.admin.acls import create_acls
 
         _raise_refusals(self._call(lambda client: create_acls(client, acls, timeout_s=timeout_s)))
 
     def revoke(self, *acls: Acl, timeout_s: float = TIMEOUT_S) -> None:
         """Removes exactly these ACLs; those that do not exist do not matter."""
-        from headrace.client.acls import delete_acls
+        from headrace.client.admin.acls import delete_acls
 
         _raise_refusals(self._call(lambda client: delete_acls(client, acls, timeout_s=timeout_s)))
 
@@ -379,7 +379,7 @@ class Headrace:
 
     def fence_producer(self, transactional_id: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Aborts the producer's open transaction and fences it: its next request fails."""
-        from headrace.client.transactions import fence
+        from headrace.client.admin.transactions import fence
 
         self._call(lambda client: fence(client, transactional_id, timeout_s=timeout_s))
 
@@ -387,7 +387,7 @@ class Headrace:
         self, transactional_id: str, *, timeout_s: float = TIMEOUT_S
     ) -> "TransactionDescription | None":
         """The state of a transactional id; None if the id has not been used."""
-        from headrace.client.transactions import describe_transaction
+        from headrace.client.admin.transactions import describe_transaction
 
         found = self._call(
             lambda client: describe_transaction(client, transactional_id, timeout_s=timeout_s)

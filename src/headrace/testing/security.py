@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Literal, TypeAlias, cast
 
 from headrace.certificate_files import SERVER, CertificateFiles
-from headrace.client.security import Security, security_of
+from headrace.client.login.security import Security, security_of
 from headrace.local_security import (
     ADMIN,
     ClientConfig,
@@ -16,7 +16,7 @@ from headrace.local_security import (
     broker_settings,
     new_password,
 )
-from headrace.security.acl import Acl
+from headrace.security.authorization.acl import Acl
 
 SecurityName: TypeAlias = Literal["ssl", "sasl_plaintext", "sasl_ssl"]
 """The protocol of a broker's listener, in lower case."""

@@ -9,7 +9,7 @@ import unittest
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.security.acl import Acl
+from headrace.security.authorization.acl import Acl
 from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.helper import Headrace

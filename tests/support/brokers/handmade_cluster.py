@@ -11,8 +11,8 @@ from pathlib import Path
 
 from headrace.broker.membership.peers import Peers
 from headrace.broker.node import Broker
-from headrace.client.connection import Address, ClientConnection, connect
 from headrace.client.errors import ConnectionFailed
+from headrace.client.network.connection import Address, ClientConnection, connect
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
 from headrace.cluster.metadata_records import (

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 from headrace.broker.membership.peers import Peers
 from headrace.broker.node import Broker
 from headrace.broker.runtime.environment import Environment
-from headrace.client.connection import Address
+from headrace.client.network.connection import Address
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore

@@ -16,7 +16,7 @@ from headrace.cluster.metadata_records import (
     ScramCredentialChanged,
 )
 from headrace.cluster.stores.security_tables import SecurityRecord
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     SUPPORTED_OPERATIONS,
     Acl,
     AclOperation,
@@ -25,10 +25,10 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.client_quota import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
-from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import user
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.quotas.client_quota import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 
 TOPIC_ACL: Final = Acl(
     ResourcePattern(AclResourceType.TOPIC, "orders"),

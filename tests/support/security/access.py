@@ -11,7 +11,7 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     CLUSTER_NAME,
     Acl,
     AclOperation,

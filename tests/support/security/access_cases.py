@@ -11,7 +11,7 @@ from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.layout import Field, fields_of
 from headrace.protocol.struct import Struct
-from headrace.security.acl import CLUSTER_NAME, AclOperation, AclResourceType
+from headrace.security.authorization.acl import CLUSTER_NAME, AclOperation, AclResourceType
 from support.wire.batches import batch
 
 TOPIC_NAME: Final = "orders"

@@ -18,7 +18,7 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.acl import Acl
+from headrace.security.authorization.acl import Acl
 from support.security.access import allow
 from support.security.access_cases import (
     CASES,

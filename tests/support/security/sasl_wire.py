@@ -18,7 +18,7 @@ from headrace.protocol.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 from support.security.scram_client import SHA_256, ScramClient
 from support.wire.connection import Wire
 

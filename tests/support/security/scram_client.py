@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 
-from headrace.security.scram_credential import ScramCredential, ScramMechanism, credential_of
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism, credential_of
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 

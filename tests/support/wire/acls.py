@@ -15,7 +15,7 @@ from headrace.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from headrace.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -23,7 +23,7 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.acl_filter import ANY_ACL, AclFilter
+from headrace.security.authorization.acl_filter import ANY_ACL, AclFilter
 from support.wire.connection import Wire
 
 

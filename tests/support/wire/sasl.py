@@ -1,7 +1,7 @@
 """Logs a raw connection in with SASL."""
 
-from headrace.client.sasl import start
-from headrace.client.security import Credentials
+from headrace.client.login.sasl import start
+from headrace.client.login.security import Credentials
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,

@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from headrace.client.security import Credentials
+from headrace.client.login.security import Credentials
 from headrace.protocol.errors import ErrorCode
 from support.wire.connection import ConnectionEnded, Wire
 from support.wire.sasl import log_in

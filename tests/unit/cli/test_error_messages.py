@@ -20,8 +20,8 @@ from headrace.client.errors import (
     RequestTimedOut,
     TlsFailed,
 )
+from headrace.client.login.security import InvalidSecurity
 from headrace.client.results import TopicPartition
-from headrace.client.security import InvalidSecurity
 from headrace.protocol.errors import ErrorCode
 
 

@@ -15,7 +15,6 @@ from headrace.client.client import (
     ToLeader,
     parse_servers,
 )
-from headrace.client.connection import Address
 from headrace.client.errors import (
     ClientClosed,
     ConnectionFailed,
@@ -24,7 +23,8 @@ from headrace.client.errors import (
     RequestRefused,
     UnsupportedByBroker,
 )
-from headrace.client.retry import Backoff
+from headrace.client.network.connection import Address
+from headrace.client.network.retry import Backoff
 from headrace.clock import SystemClock
 from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from headrace.client.admin.groups import assigned_partitions, delete_groups, describe_group
+from headrace.client.admin.offsets import list_offsets
 from headrace.client.client import ClusterClient
 from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import DeadlineExceeded, RequestRefused
-from headrace.client.groups import assigned_partitions, delete_groups, describe_group
-from headrace.client.offsets import list_offsets
+from headrace.client.network.retry import Backoff
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.retry import Backoff
 from headrace.clock import SystemClock
 from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
+from headrace.client.admin.offsets import LATEST, FoundOffset, list_offsets
 from headrace.client.client import ClusterClient
 from headrace.client.errors import DeadlineExceeded
 from headrace.client.leader_requests import send_to_leaders
-from headrace.client.offsets import LATEST, FoundOffset, list_offsets
+from headrace.client.network.retry import Backoff
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.retry import Backoff
 from headrace.clock import SystemClock
 from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode

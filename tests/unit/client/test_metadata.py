@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.client.connection import Address
 from headrace.client.errors import LeaderUnknown, UnknownBroker
 from headrace.client.metadata import MetadataCache, metadata_request
+from headrace.client.network.connection import Address
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.metadata import (
     MetadataResponse,

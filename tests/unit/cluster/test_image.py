@@ -24,7 +24,7 @@ from headrace.cluster.metadata_records import (
 )
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 from support.brokers.security_records import (
     ALICE,
     CREDENTIAL,

@@ -7,7 +7,7 @@ from headrace.cluster.metadata_records import AclCreated
 from headrace.controller import acl_changes
 from headrace.controller.acl_changes import create_acls, delete_acls
 from headrace.protocol.errors import ErrorCode
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -15,7 +15,7 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.acl_filter import ANY_ACL, AclFilter
+from headrace.security.authorization.acl_filter import ANY_ACL, AclFilter
 from support.brokers.controllers import controller
 
 TOPIC = AclResourceType.TOPIC

@@ -8,7 +8,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClientQuotaChanged
 from headrace.controller.quota_changes import QuotaAlteration, QuotaOp, alter_client_quotas
 from headrace.protocol.errors import ErrorCode
-from headrace.security.client_quota import QuotaEntity
+from headrace.security.quotas.client_quota import QuotaEntity
 
 IMAGE = MetadataImage()
 ALICE = [("user", "alice")]

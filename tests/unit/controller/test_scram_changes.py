@@ -14,7 +14,7 @@ from headrace.controller.scram_changes import (
     describe_credentials,
 )
 from headrace.protocol.errors import ErrorCode
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 Change = ScramDeletion | ScramUpsertion

@@ -19,8 +19,8 @@ from headrace.controller.token_changes import (
     renew_token,
 )
 from headrace.protocol.errors import ErrorCode
-from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import Principal, user
+from headrace.security.tokens.delegation_token import DelegationToken
 
 NOW_MS = 10_000
 LIFETIMES = TokenLifetimes(max_lifetime_ms=1_000, expiry_time_ms=100)

@@ -15,15 +15,15 @@ from typing import Final
 from headrace.broker.access.audit_log import AuditLog
 from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     Acl,
     AclOperation,
     AclResourceType,
 )
-from headrace.security.acl_index import AclIndex
-from headrace.security.authorizer import Authorizer, Decision, Reason
+from headrace.security.authorization.acl_index import AclIndex
+from headrace.security.authorization.authorizer import Authorizer, Decision, Reason
 from headrace.security.principal import Principal
 from headrace.security.session import Session
 

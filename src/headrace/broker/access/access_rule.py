@@ -8,7 +8,7 @@ exactly these rights.
 
 from typing import Final, NamedTuple
 
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 
 class FreeAccess(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Final
 from headrace.broker.access.line_limit import LineLimit
 from headrace.clock import Clock
 from headrace.log_formatters import AUDIT_LOGGER
-from headrace.security.acl import AclOperation, AclResourceType
-from headrace.security.authorizer import Decision
+from headrace.security.authorization.acl import AclOperation, AclResourceType
+from headrace.security.authorization.authorizer import Decision
 from headrace.security.session import Session
 
 log = logging.getLogger(AUDIT_LOGGER)

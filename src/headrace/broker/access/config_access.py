@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.access.denied_codes import DENIED_CODE
 from headrace.cluster.resources import ConfigResourceType
-from headrace.security.acl import CLUSTER_NAME, AclOperation, AclResourceType
+from headrace.security.authorization.acl import CLUSTER_NAME, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -13,10 +13,10 @@ from headrace.clock import Clock
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.settings import BrokerSettings
 from headrace.controller.token_changes import TokenLifetimes
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import ScramMechanism
-from headrace.security.token_credentials import TokenCredentials, TokenLogin
-from headrace.security.token_hmac import TokenHmacIndex, token_hmac
+from headrace.security.sasl.scram_credential import ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
+from headrace.security.tokens.token_credentials import TokenCredentials, TokenLogin
+from headrace.security.tokens.token_hmac import TokenHmacIndex, token_hmac
 
 HMACS_PER_SLICE: Final = 200
 """HMACs derived between two pauses: other clients wait about 1 ms."""

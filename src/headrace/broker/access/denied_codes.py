@@ -3,7 +3,7 @@
 from typing import Final
 
 from headrace.protocol.errors import ErrorCode
-from headrace.security.acl import AclResourceType
+from headrace.security.authorization.acl import AclResourceType
 
 DENIED_CODE: Final = {
     AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,

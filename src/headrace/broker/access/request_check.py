@@ -26,7 +26,7 @@ from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.protocol.error_responses import error_response, failed_parts
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.struct import Struct
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.session import Session
 
 AddDenied = Callable[[Any], None]

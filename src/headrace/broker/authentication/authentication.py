@@ -24,7 +24,7 @@ from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.sasl_settings import OAuthBearerSettings
 from headrace.cluster.settings import BrokerSettings
 from headrace.security.sasl.scram import TokenLogin
-from headrace.security.scram_credential import ScramMechanism
+from headrace.security.sasl.scram_credential import ScramMechanism
 
 if TYPE_CHECKING:
     from headrace.broker.authentication.jwks import Jwks

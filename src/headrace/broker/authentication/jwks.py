@@ -13,9 +13,9 @@ from typing import Final
 from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
 from headrace.cluster.sasl_settings import OAuthBearerSettings
-from headrace.security.json_web_keys import InvalidKeys, JsonWebKeys, parse_keys
-from headrace.security.jwt import BearerToken, TokenRules, validate
 from headrace.security.sasl.exchange import Exchange
+from headrace.security.sasl.json_web_keys import InvalidKeys, JsonWebKeys, parse_keys
+from headrace.security.sasl.jwt import BearerToken, TokenRules, validate
 from headrace.security.sasl.oauthbearer import OAuthBearerExchange
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from headrace.security.sasl.scram import (
     ScramLookup,
     TokenLogin,
 )
-from headrace.security.scram_credential import (
+from headrace.security.sasl.scram_credential import (
     SCRAM_MECHANISMS,
     ScramCredential,
     ScramMechanism,

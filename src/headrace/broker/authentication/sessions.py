@@ -22,7 +22,7 @@ from headrace.cluster.metadata_records import (
 )
 from headrace.protocol.api import ApiKey
 from headrace.security.sasl.exchange import Success
-from headrace.security.scram_credential import SCRAM_MECHANISMS, ScramMechanism
+from headrace.security.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from headrace.security.session import Session
 
 log = logging.getLogger(__name__)

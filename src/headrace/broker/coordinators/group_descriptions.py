@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from headrace.broker.access.access_control import AccessControl
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.session import Session
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from headrace.broker.access.access_control import AccessControl
 from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
 from headrace.coordinator.group.consumer.regex_subscriptions import PatternMatching, ResolvePatterns
 from headrace.coordinator.group.group_shard import GroupShard
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.session import Session
 
 MATCHES_PER_SLICE: Final = 500

@@ -21,7 +21,7 @@ from headrace.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

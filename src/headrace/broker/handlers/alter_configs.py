@@ -15,7 +15,7 @@ from headrace.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -16,7 +16,7 @@ from headrace.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,

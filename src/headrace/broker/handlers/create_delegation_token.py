@@ -13,9 +13,9 @@ from headrace.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from headrace.security.acl import AclOperation, AclResourceType
-from headrace.security.delegation_token import allows_token_requests
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.principal import USER, Principal
+from headrace.security.tokens.delegation_token import allows_token_requests
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

@@ -14,7 +14,7 @@ from headrace.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -18,7 +18,7 @@ from headrace.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -26,7 +26,7 @@ from headrace.security.acl import (
     PatternType,
     code_of,
 )
-from headrace.security.acl_filter import AclFilter
+from headrace.security.authorization.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

@@ -17,7 +17,7 @@ from headrace.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -16,7 +16,7 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -19,7 +19,7 @@ from headrace.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -28,7 +28,7 @@ from headrace.security.acl import (
     ResourcePattern,
     code_of,
 )
-from headrace.security.acl_filter import AclFilter
+from headrace.security.authorization.acl_filter import AclFilter
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

@@ -16,7 +16,7 @@ from headrace.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
     ValueData,
 )
-from headrace.security.quota_filter import (
+from headrace.security.quotas.quota_filter import (
     Component,
     InvalidFilter,
     QuotaFilter,

@@ -19,7 +19,7 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -17,10 +17,10 @@ from headrace.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from headrace.security.acl import AclOperation, AclResourceType
-from headrace.security.delegation_token import DelegationToken, allows_token_requests
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.principal import Principal
 from headrace.security.session import Session
+from headrace.security.tokens.delegation_token import DelegationToken, allows_token_requests
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

@@ -15,7 +15,7 @@ from headrace.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from headrace.replication.sole_leader import SoleLeader
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:

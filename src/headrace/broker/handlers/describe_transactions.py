@@ -13,7 +13,7 @@ from headrace.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     DescribeTransactionsTransactionState,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -14,7 +14,7 @@ from headrace.broker.network.dispatch import Context
 from headrace.broker.transactions.txn_error_codes import fenced_error
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -12,7 +12,7 @@ from headrace.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from headrace.security.delegation_token import allows_token_requests
+from headrace.security.tokens.delegation_token import allows_token_requests
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

@@ -52,7 +52,7 @@ from headrace.protocol.messages.fetch import (
 )
 from headrace.protocol.struct import Struct
 from headrace.replication.follower import Follower
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

@@ -12,7 +12,7 @@ from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -21,7 +21,7 @@ from headrace.protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

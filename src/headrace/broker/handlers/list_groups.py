@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -25,7 +25,7 @@ from headrace.protocol.messages.list_offsets import (
 )
 from headrace.replication.leader import Leader
 from headrace.replication.sole_leader import SoleLeader
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from headrace.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.session import Session
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from headrace.security.acl import Acl, AclOperation, AclResourceType
+from headrace.security.authorization.acl import Acl, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

@@ -18,7 +18,7 @@ from headrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from headrace.replication.sole_leader import SoleLeader
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from headrace.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.share.share_session import FINAL_EPOCH, SharedPartition, ShareSessionError
 
 if TYPE_CHECKING:

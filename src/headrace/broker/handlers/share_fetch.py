@@ -39,7 +39,7 @@ from headrace.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.share.batch_size import BatchLimit
 from headrace.share.share_session import (
     FINAL_EPOCH,

@@ -15,7 +15,7 @@ from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import RequestCheck, Verdict

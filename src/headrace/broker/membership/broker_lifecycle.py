@@ -19,8 +19,8 @@ from headrace.broker.membership.controller_election import (
 from headrace.broker.membership.fast_failure_detection import FastFailureDetection
 from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.client.connection import Address
 from headrace.client.errors import RequestTimedOut, UnknownBroker
+from headrace.client.network.connection import Address
 from headrace.cluster.listeners import Listener
 from headrace.cluster.metadata_store import (
     AnotherCluster,

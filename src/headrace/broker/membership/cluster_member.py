@@ -21,7 +21,7 @@ from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.broker.network.dispatch import RequestHost, handler_of
 from headrace.broker.partitions.stray_partitions import update_stray_partitions
 from headrace.broker.runtime.errors import StartupError
-from headrace.client.connection import connect
+from headrace.client.network.connection import connect
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_store import ClusterStore, Elected, StoreError
 from headrace.cluster.topology import BrokerRegistration as RegisteredBroker

@@ -11,7 +11,7 @@ from typing import Any, Final
 from headrace.broker.membership.process_death_probe import has_crashed
 from headrace.broker.membership.suspected_brokers import SuspectedBrokers
 from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.client.connection import Address
+from headrace.client.network.connection import Address
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
 

@@ -19,8 +19,8 @@ from headrace.broker.membership.envelopes import unwrap_response, wrap_request
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
 from headrace.broker.quotas.client_quotas import ClientQuotas
-from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
+from headrace.client.network.connection import spec_of
 from headrace.cluster.metadata_store import TooLarge
 from headrace.controller.errors import NotController, require_active
 from headrace.controller.producer_id_blocks import ProducerIdBlock
@@ -42,7 +42,7 @@ from headrace.protocol.messages.create_topics import (
 )
 from headrace.protocol.messages.envelope import EnvelopeResponse
 from headrace.protocol.struct import Struct
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 from headrace.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:

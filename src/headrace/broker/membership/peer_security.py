@@ -10,11 +10,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from headrace.client.authentication import authenticate
-from headrace.client.connection import Address, ClientConnection, connect
 from headrace.client.errors import ConnectionFailed
-from headrace.client.security import Credentials, Mechanism
-from headrace.client.versions import VersionRanges
+from headrace.client.login.authentication import authenticate
+from headrace.client.login.security import Credentials, Mechanism
+from headrace.client.network.connection import Address, ClientConnection, connect
+from headrace.client.network.versions import VersionRanges
 from headrace.cluster.inter_broker_login import InterBrokerLogin
 from headrace.cluster.listeners import Listener
 from headrace.protocol.api import APIS, ApiKey

@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from headrace.client.connection import Address, ClientConnection, connect, spec_of
 from headrace.client.errors import ClientClosed, UnknownBroker
+from headrace.client.network.connection import Address, ClientConnection, connect, spec_of
 from headrace.protocol.struct import Struct
 
 R = TypeVar("R", bound=Struct)

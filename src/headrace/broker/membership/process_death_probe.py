@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable
 from typing import Final
 
-from headrace.client.connection import Address
+from headrace.client.network.connection import Address
 
 CONNECT_TIMEOUT_S: Final = 0.1
 """The kernel drops packets for a listening socket that is being closed, and TCP would retry only

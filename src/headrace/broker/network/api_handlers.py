@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from headrace.broker.access.access_rule import FREE, AccessRule, cluster, resources
 from headrace.protocol.api import ApiKey
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 READ: Final = AclOperation.READ
 WRITE: Final = AclOperation.WRITE

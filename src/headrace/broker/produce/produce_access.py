@@ -18,7 +18,7 @@ from headrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from headrace.records.batch_header import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_FLAG
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 WRITE: Final = AclOperation.WRITE
 _ATTRIBUTES_LOW_BYTE: Final = ATTRIBUTES_AT + 1

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.security.client_quota import IP
+from headrace.security.quotas.client_quota import IP
 
 if TYPE_CHECKING:
     from headrace.broker.quotas.exemption import BrokerExemption
     from headrace.broker.quotas.quota_managers import QuotaManagers
     from headrace.broker.quotas.request_charge import RequestCharge
     from headrace.protocol.api import ApiSpec
-    from headrace.security.quota_manager import Metered, Monotonic, Quotas
-    from headrace.security.quota_windows import QuotaWindows
+    from headrace.security.quotas.quota_manager import Metered, Monotonic, Quotas
+    from headrace.security.quotas.quota_windows import QuotaWindows
     from headrace.security.session import Session
 
 

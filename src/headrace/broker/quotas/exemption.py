@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.broker.access.access_control import AccessControl
-from headrace.security.acl import AclOperation
+from headrace.security.authorization.acl import AclOperation
 from headrace.security.session import Session
 
 BROKER_CLIENT_ID_PREFIX: Final = "headrace-broker-"

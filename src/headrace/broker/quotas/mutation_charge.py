@@ -2,7 +2,7 @@
 
 from headrace.controller.result import Refused
 from headrace.protocol.errors import ErrorCode
-from headrace.security.mutation_quota import MutationQuotaManager
+from headrace.security.quotas.mutation_quota import MutationQuotaManager
 
 
 class MutationCharge:

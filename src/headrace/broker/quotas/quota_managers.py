@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from headrace.security.client_quota import (
+from headrace.security.quotas.client_quota import (
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from headrace.security.connection_rate_quota import ConnectionRateQuota
-from headrace.security.mutation_quota import MutationQuotaManager
-from headrace.security.quota_limits import LONGEST_SCOPE_NAME
-from headrace.security.quota_manager import Monotonic, QuotaManager, Quotas
-from headrace.security.quota_windows import QuotaWindows
+from headrace.security.quotas.connection_rate_quota import ConnectionRateQuota
+from headrace.security.quotas.mutation_quota import MutationQuotaManager
+from headrace.security.quotas.quota_limits import LONGEST_SCOPE_NAME
+from headrace.security.quotas.quota_manager import Monotonic, QuotaManager, Quotas
+from headrace.security.quotas.quota_windows import QuotaWindows
 
 MAX_REMEMBERED_CLIENTS: Final = 10_000
 """A few megabytes. With more clients than this, requests take a few microseconds more."""

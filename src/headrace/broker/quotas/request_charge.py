@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.broker.quotas.client_quotas import ChargedRequest
     from headrace.broker.quotas.quota_managers import QuotaManagers
     from headrace.protocol.api import ApiSpec
-    from headrace.security.quota_manager import Monotonic
+    from headrace.security.quotas.quota_manager import Monotonic
 
 T = TypeVar("T")
 Answer = Struct | bytes | None

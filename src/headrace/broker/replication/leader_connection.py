@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from headrace.broker.replication.fetch_backoff import longer_backoff_s
 from headrace.broker.runtime.timers import Timer, Timers
 from headrace.client.errors import ClientError
-from headrace.client.frames import Frame
+from headrace.client.network.frames import Frame
 from headrace.clock import Clock
 from headrace.protocol.struct import Struct
 

@@ -29,7 +29,7 @@ from headrace.broker.replication.partition_fetch_state import Key, PartitionFetc
 from headrace.broker.replication.replication_slices import SLICE_COST, ReplicationSlice, slices
 from headrace.broker.runtime.timers import Timers
 from headrace.client.errors import ClientError, code_of_number
-from headrace.client.frames import Frame
+from headrace.client.network.frames import Frame
 from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.header import ResponseHeader

@@ -24,7 +24,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import AcknowledgeTopic
 from headrace.protocol.messages.share_fetch import ShareFetchFetchTopic
 from headrace.protocol.struct import Struct
-from headrace.security.acl import AclOperation, AclResourceType
+from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.session import Session
 from headrace.share.acknowledgements import read_acknowledgements
 from headrace.share.errors import AcknowledgeError

@@ -5,10 +5,10 @@ from dataclasses import replace
 from headrace.broker.network.authentication import AuthenticationRefused
 from headrace.broker.network.connection import Connection, Dispatch
 from headrace.clock import Clock
-from headrace.security.certificate import read_certificate
-from headrace.security.der import InvalidDer
 from headrace.security.principal import user
-from headrace.security.principal_mapping import NoMatchingRule, PrincipalMapping
+from headrace.security.tls.certificate import read_certificate
+from headrace.security.tls.der import InvalidDer
+from headrace.security.tls.principal_mapping import NoMatchingRule, PrincipalMapping
 
 
 class CertificateAuthentication:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.security.certificate import Certificate, read_certificate
-from headrace.security.der import InvalidDer
-from headrace.security.tls_settings import ClientAuth, StoreSettings, TlsSettings, TlsVersion
-from headrace.security.tls_stores import (
+from headrace.security.tls.certificate import Certificate, read_certificate
+from headrace.security.tls.der import InvalidDer
+from headrace.security.tls.tls_settings import ClientAuth, StoreSettings, TlsSettings, TlsVersion
+from headrace.security.tls.tls_stores import (
     MAX_STORE_BYTES,
     InvalidStore,
     KeyStore,

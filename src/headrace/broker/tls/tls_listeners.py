@@ -40,7 +40,7 @@ from headrace.cluster.listeners import Listener
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.tls_settings import check_tls_stores, read_tls_settings
 from headrace.protocol.api import ApiSpec
-from headrace.security.tls_settings import TlsSettings
+from headrace.security.tls.tls_settings import TlsSettings
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from headrace.broker.tls.tls_context import (
     client_context,
     server_context,
 )
-from headrace.security.tls_settings import ClientAuth
+from headrace.security.tls.tls_settings import ClientAuth
 
 _STEPS: Final = 8
 """A handshake needs three; more would be a loop."""

@@ -23,12 +23,12 @@ from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Fields, counted, remark
 from headrace.cli.session import Session
-from headrace.client.acls import list_acls
+from headrace.client.admin.acls import list_acls
 from headrace.client.client import ClusterClient
-from headrace.security.acl import ANY_HOST, Acl, AclOperation, PatternType
-from headrace.security.acl_filter import AclFilter
-from headrace.security.acl_index import AclIndex
-from headrace.security.authorizer import Authorizer, Decision, Reason
+from headrace.security.authorization.acl import ANY_HOST, Acl, AclOperation, PatternType
+from headrace.security.authorization.acl_filter import AclFilter
+from headrace.security.authorization.acl_index import AclIndex
+from headrace.security.authorization.authorizer import Authorizer, Decision, Reason
 from headrace.security.principal import WILDCARD, Principal, parse_principal
 
 _SUPER_USERS: Final = "super users are not visible here: brokers allow them everything"

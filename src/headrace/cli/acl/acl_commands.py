@@ -44,17 +44,17 @@ from headrace.cli.error_messages import sentence, usage
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Table, code_of, counted, remark
 from headrace.cli.session import Session
-from headrace.client.acls import create_acls, delete_acls, list_acls
+from headrace.client.admin.acls import create_acls, delete_acls, list_acls
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
     AclResourceType,
     PatternType,
 )
-from headrace.security.acl_filter import AclFilter
+from headrace.security.authorization.acl_filter import AclFilter
 
 app = typer.Typer(help="Create, list, delete and check ACLs.", no_args_is_help=True)
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from headrace.cli.acl.acl_words import check_operation
 from headrace.cli.error_messages import usage
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     ANY_HOST,
     CLUSTER_NAME,
     Acl,

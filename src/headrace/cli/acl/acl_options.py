@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from headrace.cli import completion
-from headrace.security.acl import CLUSTER_NAME, AclResourceType
+from headrace.security.authorization.acl import CLUSTER_NAME, AclResourceType
 
 RESOURCE_PANEL: Final = "Resources"
 WHO_PANEL: Final = "Who and what"

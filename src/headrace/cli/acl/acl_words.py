@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from headrace.cli.error_messages import usage
 from headrace.name_suggestion import nearest_name
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     ANY_HOST,
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,

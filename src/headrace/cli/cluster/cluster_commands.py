@@ -15,15 +15,15 @@ from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import OnlyPartitions, OptionalTopicNames
 from headrace.cli.output import Fields, Table, code_of, counted, remark
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
-from headrace.client.brokers import unregister_broker
+from headrace.client.admin.brokers import unregister_broker
+from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
+from headrace.client.admin.elections import ElectionType, elect_leaders
+from headrace.client.admin.reassignments import list_reassignments
 from headrace.client.client import ClusterClient
-from headrace.client.configs import Resource, ResourceKind, describe_configs
-from headrace.client.elections import ElectionType, elect_leaders
 from headrace.client.errors import UnsupportedByBroker
 from headrace.client.metadata import PartitionInfo
-from headrace.client.reassignments import list_reassignments
+from headrace.client.network.retry import Deadline
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.retry import Deadline
 from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 

@@ -26,12 +26,12 @@ from headrace.cli.error_messages import not_found, sentence, usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session, find_topics
-from headrace.client.brokers import describe_cluster
+from headrace.client.admin.brokers import describe_cluster
+from headrace.client.admin.configs import Resource
+from headrace.client.admin.reassignments import Move, alter_reassignments, list_reassignments
+from headrace.client.admin.throttles import clear_throttle, find_throttled
 from headrace.client.client import ClusterClient
-from headrace.client.configs import Resource
-from headrace.client.reassignments import Move, alter_reassignments, list_reassignments
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.throttles import clear_throttle, find_throttled
 
 Topics = Annotated[
     list[str],

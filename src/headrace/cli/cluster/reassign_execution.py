@@ -21,11 +21,11 @@ from headrace.cli.error_messages import sentence
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Block, Format, Table, code_of, counted, remark
 from headrace.cli.session import Session
+from headrace.client.admin.elections import ElectionType, elect_leaders
+from headrace.client.admin.reassignments import Move, alter_reassignments, list_reassignments
+from headrace.client.admin.throttles import clear_throttle, set_throttle
 from headrace.client.client import ClusterClient
-from headrace.client.elections import ElectionType, elect_leaders
-from headrace.client.reassignments import Move, alter_reassignments, list_reassignments
 from headrace.client.results import TopicPartition
-from headrace.client.throttles import clear_throttle, set_throttle
 from headrace.protocol.errors import ErrorCode
 
 POLL_S: Final = 0.5

@@ -10,10 +10,10 @@ from headrace.cli.cluster.status import Overview
 from headrace.cli.error_messages import not_found
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.id_ranges import parse_ids
+from headrace.client.admin.log_dirs import describe_log_dirs
+from headrace.client.admin.reassignments import Move
 from headrace.client.client import ClusterClient
 from headrace.client.errors import DeadlineExceeded
-from headrace.client.log_dirs import describe_log_dirs
-from headrace.client.reassignments import Move
 from headrace.client.results import TopicPartition
 from headrace.cluster.replica_balancing import CannotBalance, PlacedPartition, balance
 

@@ -16,7 +16,7 @@ from headrace.certificate_files import (
     write_file,
 )
 from headrace.cli.exit_codes import CommandFailed
-from headrace.client.security import Security, security_of
+from headrace.client.login.security import Security, security_of
 from headrace.clock import SystemClock
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.metadata_store import StoreError

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from headrace.client.brokers import ClusterInfo, describe_cluster
+from headrace.client.admin.brokers import ClusterInfo, describe_cluster
+from headrace.client.admin.topics import list_topics
 from headrace.client.client import ClusterClient
 from headrace.client.metadata import NO_BROKER, PartitionInfo, TopicInfo
 from headrace.client.results import TopicPartition
-from headrace.client.topics import list_topics
 
 
 @dataclass(frozen=True, slots=True)

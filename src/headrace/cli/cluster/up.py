@@ -40,7 +40,7 @@ from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Format, Output, Table, remark
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
-from headrace.client.security import PLAINTEXT
+from headrace.client.login.security import PLAINTEXT
 from headrace.clock import SystemClock
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 

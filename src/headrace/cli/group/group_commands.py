@@ -30,8 +30,7 @@ from headrace.cli.group.seek import (
 from headrace.cli.options import GroupName, GroupNames
 from headrace.cli.output import Block, Fields, Table, counted
 from headrace.cli.session import Session
-from headrace.client.client import ClusterClient
-from headrace.client.groups import (
+from headrace.client.admin.groups import (
     SHARE,
     GroupDescription,
     GroupMember,
@@ -39,7 +38,13 @@ from headrace.client.groups import (
     describe_group,
     list_groups,
 )
-from headrace.client.offsets import commit_offsets, committed_offsets, delete_offsets, list_bounds
+from headrace.client.admin.offsets import (
+    commit_offsets,
+    committed_offsets,
+    delete_offsets,
+    list_bounds,
+)
+from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
 

@@ -8,8 +8,8 @@ from headrace.cli.error_messages import missing, usage
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session
+from headrace.client.admin.groups import ListedGroup, delete_groups, list_groups
 from headrace.client.client import ClusterClient
-from headrace.client.groups import ListedGroup, delete_groups, list_groups
 from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
 

@@ -14,16 +14,16 @@ from headrace.cli.group.seek import PlannedMove, goal_of, move_group, plan_move
 from headrace.cli.options import ShareGroupName, ShareGroupNames
 from headrace.cli.output import Block, Fields, Table
 from headrace.cli.session import Session
-from headrace.client.client import ClusterClient
-from headrace.client.groups import SHARE, GroupDescription, ListedGroup
-from headrace.client.results import Refusal, TopicPartition
-from headrace.client.shares import (
+from headrace.client.admin.groups import SHARE, GroupDescription, ListedGroup
+from headrace.client.admin.shares import (
     SharePosition,
     alter_share_offsets,
     delete_share_offsets,
     describe_share_group,
     share_offsets,
 )
+from headrace.client.client import ClusterClient
+from headrace.client.results import Refusal, TopicPartition
 
 app = typer.Typer(
     help="List, describe, move and delete share groups (queues).", no_args_is_help=True

@@ -32,10 +32,10 @@ from headrace.cli.pipeline import demo_screen
 from headrace.cli.profiles import SERVERS
 from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
 from headrace.cli.sigterm import Terminated, stoppable
+from headrace.client.admin.groups import delete_groups, list_groups
+from headrace.client.admin.topics import NewTopic, create_topics, delete_topics, list_topics
 from headrace.client.client import ClusterClient
-from headrace.client.groups import delete_groups, list_groups
 from headrace.client.results import Refusal
-from headrace.client.topics import NewTopic, create_topics, delete_topics, list_topics
 
 ORDERS: Final = 20_000
 ORDERS_PER_SECOND: Final = 1_000

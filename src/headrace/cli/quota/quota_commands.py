@@ -34,10 +34,10 @@ from headrace.cli.quota.quota_words import (
     show_limit,
 )
 from headrace.cli.session import Session
+from headrace.client.admin.quotas import Limits, alter_quota, list_quotas
 from headrace.client.client import ClusterClient
-from headrace.client.quotas import Limits, alter_quota, list_quotas
 from headrace.client.results import Refusal
-from headrace.security.client_quota import (
+from headrace.security.quotas.client_quota import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -47,7 +47,7 @@ from headrace.security.client_quota import (
     USER_CLIENT_KEYS,
     QuotaEntity,
 )
-from headrace.security.quota_limits import applying_entity
+from headrace.security.quotas.quota_limits import applying_entity
 
 app = typer.Typer(help="Set, list, describe and unset the quotas of clients.", no_args_is_help=True)
 

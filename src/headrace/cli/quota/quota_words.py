@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from headrace.cli.byte_rates import show_byte_rate
 from headrace.cli.error_messages import usage
 from headrace.name_suggestion import nearest_name
-from headrace.security.client_quota import (
+from headrace.security.quotas.client_quota import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -17,8 +17,8 @@ from headrace.security.client_quota import (
     USER_CLIENT_KEYS,
     QuotaEntity,
 )
-from headrace.security.quota_filter import Component, MatchType
-from headrace.security.quota_limits import canonical_address
+from headrace.security.quotas.quota_filter import Component, MatchType
+from headrace.security.quotas.quota_limits import canonical_address
 
 ALL_KEYS: Final = (*USER_CLIENT_KEYS, CONNECTION_CREATION_RATE)
 HEADERS: Final = ("ENTITY", "QUOTA", "LIMIT")

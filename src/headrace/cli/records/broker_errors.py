@@ -10,10 +10,10 @@ import time
 from typing import Final
 
 from headrace.cli.session import Session
-from headrace.client.brokers import describe_cluster
+from headrace.client.admin.brokers import describe_cluster
+from headrace.client.admin.log_dirs import describe_log_dirs
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
-from headrace.client.log_dirs import describe_log_dirs
 from headrace.protocol.errors import ErrorCode
 
 GROUP: Final = "cgrp"

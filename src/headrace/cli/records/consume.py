@@ -27,8 +27,8 @@ from headrace.cli.records.record_output import Printer, printer_of
 from headrace.cli.records.value_encoding import ValueEncoding
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
 from headrace.cli.sigterm import stoppable
+from headrace.client.admin.topics import list_topics
 from headrace.client.client import ClusterClient
-from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:

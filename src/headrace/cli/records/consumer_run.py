@@ -17,8 +17,8 @@ from headrace.cli.records.broker_errors import GROUP, BrokerErrors, full_disks
 from headrace.cli.records.consume_loop import BATCH, ConsumeLoop, Ends
 from headrace.cli.records.topic_watch import TopicWatch, finder
 from headrace.cli.session import Session
+from headrace.client.admin.groups import GroupDescription, describe_group
 from headrace.client.client import ClusterClient
-from headrace.client.groups import GroupDescription, describe_group
 from headrace.client.metadata import TopicInfo
 from headrace.client.results import Refusal, TopicPartition
 

@@ -30,11 +30,11 @@ from headrace.cli.records.record_options import ENCODINGS, encoding_option, key_
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 from headrace.cli.session import Session
 from headrace.cli.sigterm import stoppable
+from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
+from headrace.client.admin.topics import ask_for_topic, list_topics
 from headrace.client.client import ClusterClient
-from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
 from headrace.client.results import Refusal
-from headrace.client.topics import ask_for_topic, list_topics
 from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

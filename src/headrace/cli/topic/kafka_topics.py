@@ -17,12 +17,8 @@ from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import write
 from headrace.cli.session import Session
 from headrace.cli.topic.topic_commands import replication_factor_of, topic_id_text
-from headrace.client.client import ClusterClient
-from headrace.client.configs import ConfigEntry, Resource, ResourceKind, describe_configs
-from headrace.client.errors import UnsupportedByBroker
-from headrace.client.metadata import PartitionInfo, TopicInfo
-from headrace.client.results import Refusal
-from headrace.client.topics import (
+from headrace.client.admin.configs import ConfigEntry, Resource, ResourceKind, describe_configs
+from headrace.client.admin.topics import (
     BROKER_DEFAULT,
     NewTopic,
     add_partitions,
@@ -30,6 +26,10 @@ from headrace.client.topics import (
     delete_topics,
     list_topics,
 )
+from headrace.client.client import ClusterClient
+from headrace.client.errors import UnsupportedByBroker
+from headrace.client.metadata import PartitionInfo, TopicInfo
+from headrace.client.results import Refusal
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_topic_partitions import (

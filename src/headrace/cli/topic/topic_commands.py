@@ -19,8 +19,7 @@ from headrace.cli.session import (
     partitions_of,
 )
 from headrace.cli.topic import topic_removal
-from headrace.client.client import ClusterClient
-from headrace.client.configs import (
+from headrace.client.admin.configs import (
     ConfigEntry,
     ConfigSource,
     Resource,
@@ -28,16 +27,17 @@ from headrace.client.configs import (
     alter_configs,
     describe_configs,
 )
-from headrace.client.metadata import TopicInfo
-from headrace.client.offsets import list_bounds
-from headrace.client.results import Refusal, TopicPartition
-from headrace.client.topics import (
+from headrace.client.admin.offsets import list_bounds
+from headrace.client.admin.topics import (
     BROKER_DEFAULT,
     NewTopic,
     add_partitions,
     create_topics,
     list_topics,
 )
+from headrace.client.client import ClusterClient
+from headrace.client.metadata import TopicInfo
+from headrace.client.results import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID, encode_uuid
 

@@ -23,11 +23,11 @@ from headrace.cli.session import (
     topics_like,
     values_of,
 )
+from headrace.client.admin.offsets import list_bounds
+from headrace.client.admin.topics import delete_records, delete_topics, list_topics
 from headrace.client.client import ClusterClient
 from headrace.client.metadata import TopicInfo
-from headrace.client.offsets import list_bounds
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.topics import delete_records, delete_topics, list_topics
 from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from headrace.broker.membership.standalone import METADATA_FILE
 from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import CommandFailed
-from headrace.client.users import NewCredential
+from headrace.client.admin.users import NewCredential
 from headrace.cluster.metadata_records import ScramCredentialChanged
 from headrace.cluster.metadata_store import StoreError, StoreInUse
 from headrace.cluster.stores.sqlite import SqliteStore
-from headrace.security.scram_credential import credential_of
+from headrace.security.sasl.scram_credential import credential_of
 
 
 def create_offline(data: Path, new: NewCredential) -> None:

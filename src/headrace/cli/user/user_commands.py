@@ -16,17 +16,17 @@ from headrace.cli.output import Fields, Table, report
 from headrace.cli.session import Session
 from headrace.cli.user.offline_users import create_offline
 from headrace.cli.user.passwords import new_password
-from headrace.client.client import ClusterClient
-from headrace.client.results import Refusal
-from headrace.client.users import (
+from headrace.client.admin.users import (
     CredentialDeletion,
     NewCredential,
     UserCredential,
     alter_users,
     describe_users,
 )
+from headrace.client.client import ClusterClient
+from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
-from headrace.security.scram_credential import (
+from headrace.security.sasl.scram_credential import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     SCRAM_MECHANISMS,

@@ -19,9 +19,9 @@ from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.stores import security_znodes, znodes
 from headrace.cluster.stores.security_znode_reader import StoredSecurity, user_entity
 from headrace.cluster.stores.zookeeper_client import Create, Delete, Op, SetData
-from headrace.security.acl import Acl, ResourcePattern
-from headrace.security.client_quota import CLIENT_ID, USER, QuotaEntity
-from headrace.security.delegation_token import DelegationToken
+from headrace.security.authorization.acl import Acl, ResourcePattern
+from headrace.security.quotas.client_quota import CLIENT_ID, USER, QuotaEntity
+from headrace.security.tokens.delegation_token import DelegationToken
 
 
 class SecurityZnodePlanner:

@@ -12,10 +12,14 @@ from headrace.cluster.stores.znode_paths import (
     USERS,
 )
 from headrace.cluster.stores.znode_read import Reading, Znode, ZnodeRead
-from headrace.security.acl import Acl, ResourcePattern
-from headrace.security.client_quota import CLIENT_ID, IP, USER, QuotaEntity
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
+from headrace.security.authorization.acl import Acl, ResourcePattern
+from headrace.security.quotas.client_quota import CLIENT_ID, IP, USER, QuotaEntity
+from headrace.security.sasl.scram_credential import (
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+)
+from headrace.security.tokens.delegation_token import DelegationToken
 
 
 @dataclass(slots=True)

@@ -20,8 +20,15 @@ from headrace.cluster.stores.znode_paths import (
     USERS,
 )
 from headrace.cluster.stores.znodes import read_config, read_json, write_json
-from headrace.security.acl import Acl, AclOperation, AclPermission, PatternType, ResourcePattern
-from headrace.security.client_quota import (
+from headrace.security.authorization.acl import (
+    Acl,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourcePattern,
+)
+from headrace.security.principal import parse_principal
+from headrace.security.quotas.client_quota import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -32,9 +39,12 @@ from headrace.security.client_quota import (
     USER,
     QuotaEntity,
 )
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.principal import parse_principal
-from headrace.security.scram_credential import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
+from headrace.security.sasl.scram_credential import (
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+)
+from headrace.security.tokens.delegation_token import DelegationToken
 
 _ACL_VERSION: Final = 1
 _TOKEN_VERSION: Final = 3

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from headrace.cluster.resources import ConfigResource, ConfigResourceType
-from headrace.security.acl import AclResourceType, PatternType
+from headrace.security.authorization.acl import AclResourceType, PatternType
 
 CLUSTER_ID: Final = "/cluster/id"
 CONTROLLER: Final = "/controller"

@@ -17,10 +17,10 @@ from headrace.cluster.stores import znode_paths, znodes
 from headrace.cluster.stores.security_znode_reader import StoredSecurity, read_security
 from headrace.cluster.stores.znode_read import Reading, ZnodeRead, ZnodeReadResult
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
-from headrace.security.acl import Acl
-from headrace.security.client_quota import QuotaEntity
-from headrace.security.delegation_token import DelegationToken
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.authorization.acl import Acl
+from headrace.security.quotas.client_quota import QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 
 EPOCH_SHIFT = 32
 """An image's version is (controller epoch << 32) + that controller's writes; it never decreases."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from headrace.client.admin.offsets import delete_offsets
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
-from headrace.client.offsets import delete_offsets
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.dead_letters.staged_records import staged_letters

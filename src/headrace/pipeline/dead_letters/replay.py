@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.client import ClusterClient
-from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters.dead_letter_reader import Letter, letter_ranges, read_letters

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from headrace.client.admin.topics import NewTopic, create_topics
 from headrace.client.client import ClusterClient
 from headrace.client.metadata import TopicInfo
-from headrace.client.topics import NewTopic, create_topics
 from headrace.pipeline.producer.errors import ProducerFailed
 from headrace.protocol.errors import ErrorCode
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from headrace.client.security import PLAINTEXT, InvalidSecurity, Security
+from headrace.client.login.security import PLAINTEXT, InvalidSecurity, Security
 from headrace.pipeline.source.client_security import client_security
 from headrace.pipeline.source.settings import ReadSettings
 from headrace.records.codec import Codec

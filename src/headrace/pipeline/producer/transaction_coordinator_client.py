@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from headrace import __version__
+from headrace.client.admin.offsets import NO_OFFSET, CommittedOffset
 from headrace.client.client import ClusterClient
 from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import ClientError, code_of_number
-from headrace.client.offsets import NO_OFFSET, CommittedOffset
 from headrace.client.results import TopicPartition, group_by_topic, indexes_by_topic
 from headrace.pipeline.producer.batch_sender import TransactionIdentity
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, failure

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
+from headrace.client.admin.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import ClusterClient, ToLeader
-from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.producer.errors import ProducerFailed
 from headrace.protocol.messages.fetch import (

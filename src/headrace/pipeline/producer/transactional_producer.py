@@ -11,8 +11,8 @@ Tasks may also write in the transaction: `begin` returns the identity that they 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TypeVar
 
+from headrace.client.admin.offsets import CommittedOffset
 from headrace.client.client import ClusterClient
-from headrace.client.offsets import CommittedOffset
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.producer.batch_sender import BatchSender, Sequences, TransactionIdentity

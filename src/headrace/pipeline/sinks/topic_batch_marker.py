@@ -7,7 +7,7 @@ they say which batch the topic holds.
 import json
 from collections.abc import Mapping
 
-from headrace.client import offsets as client_offsets
+from headrace.client.admin import offsets as client_offsets
 from headrace.client.results import TopicPartition
 from headrace.pipeline.sinks.table_sink import CommittedBatch
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.client import ClusterClient
-from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
 from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.producer import (

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from headrace.client import offsets as client_offsets
+from headrace.client.admin import offsets as client_offsets
+from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
+from headrace.client.admin.topics import list_topics
 from headrace.client.client import ClusterClient
-from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
 from headrace.client.results import Refusal, TopicPartition
-from headrace.client.topics import list_topics
 from headrace.pipeline.source.cluster_client import cluster_client
 from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 from headrace.process_tuning import loop_factory

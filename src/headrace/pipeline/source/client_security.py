@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.client.errors import BadSecurityFiles
-from headrace.client.security import InvalidSecurity, Security, security_of
+from headrace.client.login.security import InvalidSecurity, Security, security_of
 
 
 def client_security(kafka: Mapping[str, str]) -> Security:
@@ -17,7 +17,7 @@ def client_security(kafka: Mapping[str, str]) -> Security:
     security = security_of(kafka)
     if security.tls is None:
         return security
-    from headrace.client.tls_context import inlined
+    from headrace.client.login.tls_context import inlined
 
     try:
         return replace(security, tls=inlined(security.tls))

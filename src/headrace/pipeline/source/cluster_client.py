@@ -4,8 +4,8 @@ from random import SystemRandom
 from typing import Protocol
 
 from headrace.client.client import ClusterClient
-from headrace.client.frames import Room
-from headrace.client.security import Security
+from headrace.client.login.security import Security
+from headrace.client.network.frames import Room
 from headrace.clock import SystemClock
 
 

@@ -9,9 +9,9 @@ it would leave a gap.
 import asyncio
 from typing import Final, NamedTuple
 
+from headrace.client.admin.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import ClusterClient, ToBroker, ToLeader
 from headrace.client.errors import ClientError, code_of_number
-from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.results import Refusal
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.settings import BEHIND_DAMAGE, DataLost, ReadFailed, ReadSettings

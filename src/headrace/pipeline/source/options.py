@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from headrace.client.login.security import InvalidSecurity, Security
 from headrace.client.results import TopicPartition
-from headrace.client.security import InvalidSecurity, Security
 from headrace.name_suggestion import nearest_name
 from headrace.pipeline.core.offsets import (
     EARLIEST,

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from headrace.client.security import PLAINTEXT, Security
+from headrace.client.login.security import PLAINTEXT, Security
 
 BEHIND_DAMAGE: Final = (
     "Restore the partition from a replica or a backup, or read on behind the damage: "

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from headrace.security.jwt import MAX_TOKEN_CHARS, BearerToken, InvalidToken, UnknownKeyId
 from headrace.security.principal import user
 from headrace.security.sasl.exchange import Challenge, Failure, Outcome, Success, UnknownKey
+from headrace.security.sasl.jwt import MAX_TOKEN_CHARS, BearerToken, InvalidToken, UnknownKeyId
 
 REFUSAL: Final = '{"status":"invalid_token"}'
 MAX_MESSAGE_BYTES: Final = MAX_TOKEN_CHARS + 8 * 1024

@@ -27,7 +27,7 @@ from headrace.security.sasl.exchange import (
     Outcome,
     Success,
 )
-from headrace.security.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from headrace.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 TOKEN_EXTENSION: Final = "tokenauth"  # noqa: S105 - the name of an extension
 MAX_MESSAGE_BYTES: Final = 16 * 1024

@@ -10,16 +10,16 @@ from logging import ERROR, Handler, LogRecord, getLogger
 from random import Random
 from typing import Final
 
-from headrace.client.client import ClusterClient
-from headrace.client.configs import (
+from headrace.client.admin.configs import (
     ConfigChange,
     Operation,
     Resource,
     ResourceKind,
     alter_configs,
 )
+from headrace.client.admin.topics import NewTopic, create_topics
+from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
-from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
 from headrace.testing.simulation.brokers import BrokerProcess, idle
 from headrace.testing.simulation.checks.fetch_audit import FetchAudit, auditing

@@ -10,7 +10,7 @@ from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.access.line_limit import BURST_LINES
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted, ClusterNamed
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -18,7 +18,7 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.authorizer import Reason
+from headrace.security.authorization.authorizer import Reason
 from headrace.security.principal import user
 from headrace.security.session import INTERNAL, Session
 from headrace.testing import VirtualClock

@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 
 from headrace.broker.membership.peers import CONTROL, REPLICATION, Peers
-from headrace.client.connection import Address
+from headrace.client.admin.topics import NewTopic, create_topics
 from headrace.client.errors import ClientError
-from headrace.client.topics import NewTopic, create_topics
+from headrace.client.network.connection import Address
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.testing.simulation.brokers import idle
 from headrace.testing.simulation.clients.workload import client_of

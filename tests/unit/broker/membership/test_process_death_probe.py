@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 from headrace.broker.membership.process_death_probe import has_crashed
-from headrace.client.connection import Address
+from headrace.client.network.connection import Address
 
 
 def free_port() -> int:

@@ -5,8 +5,8 @@ import sys
 
 from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.broker.quotas.exemption import BrokerExemption
-from headrace.security.client_quota import IP, USER, QuotaEntity
-from headrace.security.quota_windows import QuotaWindows
+from headrace.security.quotas.client_quota import IP, USER, QuotaEntity
+from headrace.security.quotas.quota_windows import QuotaWindows
 
 ALICE = {QuotaEntity(((USER, "alice"),)): {"request_percentage": 1.0}}
 ADDRESS = {QuotaEntity(((IP, "10.0.0.1"),)): {"connection_creation_rate": 1.0}}

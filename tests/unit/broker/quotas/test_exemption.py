@@ -6,7 +6,7 @@ from headrace.broker.access.access_control import AccessControl
 from headrace.broker.quotas.exemption import BROKER_CLIENT_ID_PREFIX, BrokerExemption
 from headrace.clock import SystemClock
 from headrace.cluster.image import MetadataImage
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     CLUSTER_NAME,
     Acl,
     AclOperation,

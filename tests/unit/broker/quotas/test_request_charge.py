@@ -17,9 +17,9 @@ from headrace.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.security.client_quota import USER, QuotaEntity
 from headrace.security.principal import user
-from headrace.security.quota_windows import QuotaWindows
+from headrace.security.quotas.client_quota import USER, QuotaEntity
+from headrace.security.quotas.quota_windows import QuotaWindows
 from headrace.security.session import Session
 
 ALICE = QuotaEntity(((USER, "alice"),))

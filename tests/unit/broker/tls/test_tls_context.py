@@ -3,7 +3,7 @@
 import ssl
 
 from headrace.broker.tls.tls_context import read_stores, server_context
-from headrace.security.tls_settings import StoreSettings, TlsSettings
+from headrace.security.tls.tls_settings import StoreSettings, TlsSettings
 from support.security.certificates import CertificateAuthority
 
 

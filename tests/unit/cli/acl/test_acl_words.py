@@ -13,7 +13,7 @@ from headrace.cli.acl.acl_words import (
     rule_of,
 )
 from headrace.cli.exit_codes import CommandFailed, ExitCode
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     SUPPORTED_OPERATIONS,
     Acl,
     AclOperation,

@@ -16,7 +16,7 @@ from headrace.cli.cluster.cluster_state import (
 )
 from headrace.cli.cluster.local_broker import how_it_ended
 from headrace.cli.cluster.status import Overview
-from headrace.client.brokers import BrokerInfo, ClusterInfo
+from headrace.client.admin.brokers import BrokerInfo, ClusterInfo
 from headrace.client.metadata import PartitionInfo, TopicInfo
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from headrace.cli.cluster.cluster_state import DEAD, STOPPED, UP, BrokerView, ClusterView
 from headrace.cli.cluster.live_table import LiveTable, wrap_list
 from headrace.cli.cluster.status import Overview
-from headrace.client.brokers import ClusterInfo
+from headrace.client.admin.brokers import ClusterInfo
 from headrace.client.metadata import PartitionInfo, TopicInfo
 
 WIDTH, HEIGHT = 80, 24

@@ -26,7 +26,7 @@ from headrace.cluster.stores import security_znodes
 from headrace.cluster.stores.multi_packing import pack_steps
 from headrace.cluster.stores.znode_planner import ZnodePlanner
 from headrace.cluster.stores.zookeeper_client import Create, Op, OpFailed, SetData
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,
@@ -34,10 +34,10 @@ from headrace.security.acl import (
     PatternType,
     ResourcePattern,
 )
-from headrace.security.client_quota import CLIENT_ID, IP, USER, QuotaEntity
-from headrace.security.delegation_token import DelegationToken
 from headrace.security.principal import Principal
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.quotas.client_quota import CLIENT_ID, IP, USER, QuotaEntity
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.tokens.delegation_token import DelegationToken
 from headrace.testing.simulated_znodes import ZnodeTree
 from support.brokers.security_records import CREDENTIAL, PREFIX_ACL, TOPIC_ACL
 from support.brokers.znode_tables import new_tree, read_tree

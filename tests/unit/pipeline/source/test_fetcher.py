@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headrace.client.client import ClusterClient
-from headrace.client.retry import Backoff
+from headrace.client.network.retry import Backoff
 from headrace.clock import SystemClock
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.fetcher import EMPTY_ANSWERS, Chunk, Fetcher

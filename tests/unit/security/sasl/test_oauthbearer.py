@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.security.jwt import BearerToken, InvalidToken, UnknownKeyId
 from headrace.security.principal import user
 from headrace.security.sasl.exchange import Challenge, Failure, Success, UnknownKey
+from headrace.security.sasl.jwt import BearerToken, InvalidToken, UnknownKeyId
 from headrace.security.sasl.oauthbearer import REFUSAL, OAuthBearerExchange
 
 GOOD = "good.to-ken_.x"

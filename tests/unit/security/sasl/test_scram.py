@@ -14,7 +14,7 @@ from headrace.security.sasl.exchange import (
     Success,
 )
 from headrace.security.sasl.scram import DecoyCredentials, ScramExchange, ScramLookup
-from headrace.security.scram_credential import ScramCredential, ScramMechanism
+from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from support.security.scram_client import SHA_256, ScramClient, scram_credential
 
 SHA_512 = ScramMechanism.SCRAM_SHA_512

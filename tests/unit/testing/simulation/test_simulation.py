@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from headrace.client.topics import NewTopic, create_topics
+from headrace.client.admin.topics import NewTopic, create_topics
 from headrace.testing.simulation.brokers import BrokerProcess, idle
 from headrace.testing.simulation.checks.history import History, Place, Violation
 from headrace.testing.simulation.clients.workload import Producer, Reader, client_of

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from headrace.client.admin.elections import ElectionType, elect_leaders
+from headrace.client.admin.reassignments import alter_reassignments
+from headrace.client.admin.topics import NewTopic, create_topics, delete_topics
 from headrace.client.client import ClusterClient
-from headrace.client.elections import ElectionType, elect_leaders
 from headrace.client.errors import ClientError
-from headrace.client.reassignments import alter_reassignments
 from headrace.client.results import TopicPartition
-from headrace.client.topics import NewTopic, create_topics, delete_topics
 from headrace.testing.simulation.checks.history import Place
 
 MEAN_PAUSE_S: Final = 4.0

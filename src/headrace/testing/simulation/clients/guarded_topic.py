@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from headrace.client.acls import create_acls, delete_acls
+from headrace.client.admin.acls import create_acls, delete_acls
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError, code_of_number
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import FetchPartitionData
 from headrace.protocol.messages.produce import PartitionProduceResponse
-from headrace.security.acl import (
+from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
     AclPermission,

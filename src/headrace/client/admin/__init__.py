@@ -1,0 +1,1 @@
+"""Requests that describe and change topics, groups, users and the cluster."""

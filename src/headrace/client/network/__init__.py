@@ -1,0 +1,1 @@
+"""Connections: frames, versions, the pool, retry delays."""

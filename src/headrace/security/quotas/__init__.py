@@ -1,0 +1,1 @@
+"""Client quotas: limits, entities and measured rates. Pure."""

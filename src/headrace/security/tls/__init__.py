@@ -1,0 +1,1 @@
+"""Certificates, key stores, cipher suites and the names in certificates."""
