@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.application.history import RunHistory
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.runner import flow_loop
 from headrace.pipeline.runner.events import EventKind
 from headrace.pipeline.runner.step_loop import LoopStep

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from headrace.client.results import TopicPartition
 from headrace.pipeline.application.history import RunHistory
 from headrace.pipeline.application.spec_loader import parse_spec
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.testing import Broker
 from support.pipelines.delta_pipeline import Pipeline
 from support.storage.old_data import unpack

@@ -108,7 +108,7 @@ def reads_topics(flow: "Flow") -> bool:
 
 def running(flow: "Flow") -> bool:
     """Whether a run has locked the flow's checkpoint now."""
-    from headrace.pipeline.batch.checkpoint import Checkpoint
+    from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 
     return Checkpoint(flow.checkpoint).is_locked()
 

@@ -78,7 +78,7 @@ def run_flows(
     with installed():
         from headrace.pipeline.application.application import Application
         from headrace.pipeline.application.summary import RunSummary
-        from headrace.pipeline.batch.checkpoint import CheckpointError
+        from headrace.pipeline.batch.checkpoint_directory import CheckpointError
         from headrace.pipeline.spark.session import NoSpark
     with ExitStack() as shown:
         listeners: list[Report] = []

@@ -21,7 +21,7 @@ from headrace.cli.pipeline.flow_selection import (
 from headrace.cli.session import Session
 
 if TYPE_CHECKING:
-    from headrace.pipeline.batch.checkpoint import Checkpoint
+    from headrace.pipeline.batch.checkpoint_directory import Checkpoint
     from headrace.pipeline.sinks.table_sink import CommittedBatch
     from headrace.pipeline.spec.flow import Flow
     from headrace.pipeline.spec.pipeline import PipelineSpec
@@ -129,7 +129,7 @@ def history(
     spec = load(path)
     with installed():
         from headrace.pipeline.application.history import RunHistory
-        from headrace.pipeline.batch.checkpoint import Checkpoint
+        from headrace.pipeline.batch.checkpoint_directory import Checkpoint
     rows = []
     for each in chosen(spec, flow):
         rows += RunHistory(Checkpoint(each.checkpoint).history).events(limit)

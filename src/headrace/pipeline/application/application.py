@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.application.history import RunHistory
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.runner.first_connection import check_connection

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.batch.planner import NO_BATCH, StartPosition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.runner.flow_context import FlowContext

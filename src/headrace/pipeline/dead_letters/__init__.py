@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.producer import producer_settings
 from headrace.pipeline.spec.flow import Flow

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.batch.batch_job import output_schema, result_of, write_rows
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.inflow.batch_intent import NO_BATCH, BatchIntent, BatchIntents
 from headrace.pipeline.inflow.file_rows import NO_NUMBER

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.inflow.batch_intent import NO_BATCH, BatchIntent, BatchIntents
 from headrace.pipeline.inflow.inputs import Input, InputProgress, ResetTarget, open_input
 from headrace.pipeline.runner.flow_factory import open_sink

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.batch.planner import PlanError
 from headrace.pipeline.runner.flow_factory import (
     DeadLetterSettings,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.sinks.file_stores import iceberg_options, is_on_disk, rooted
 from headrace.pipeline.sinks.table_sink import (
     BatchInfo,

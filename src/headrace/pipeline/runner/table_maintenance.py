@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.sinks.table_sink import TableSink
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sinks import TableSink as TableSpec

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.batch.checkpoint import BEGINNING, Checkpoint, CheckpointError
+from headrace.pipeline.batch.checkpoint_directory import BEGINNING, Checkpoint, CheckpointError
 from headrace.pipeline.batch.planner import StartPosition
 
 BEGUN = StartPosition({"t": "id"}, {TopicPartition("t", 0): 7}, {"t": 3})
