@@ -1,7 +1,13 @@
-"""The state of one record in a share group, and how a consumer may acknowledge it."""
+"""The states of one record in a share group, and the state after an acknowledgement.
+
+A record that has used up its deliveries is not delivered again: it is archived, or first copied to
+a dead-letter topic.
+"""
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from headrace.share.share_rules import ShareRules
 
 
 class RecordState(IntEnum):
@@ -27,6 +33,24 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
+
+
+_AFTER: Final = {
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
+    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+}
+
+
+def next_state(deliveries: int, kind: AcknowledgeType, rules: ShareRules) -> RecordState:
+    """The state of a record that was acquired, after this acknowledgement."""
+    state = _AFTER[kind]
+    if state is RecordState.AVAILABLE and deliveries >= rules.max_deliveries:
+        state = RecordState.ARCHIVED
+    if state is RecordState.ARCHIVED and kind is not AcknowledgeType.GAP and rules.dead_letters:
+        return RecordState.ARCHIVING
+    return state
 
 
 class Acknowledgement(NamedTuple):

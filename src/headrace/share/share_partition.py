@@ -16,7 +16,6 @@ Callers must store every `StateWrite` that they get, in order, and report `commi
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Final
 
 from headrace.protocol.errors import ErrorCode
 from headrace.share.batch_size import BatchLimit, batch_groups, throttled_size
@@ -30,16 +29,10 @@ from headrace.share.record_state import (
     RecordState,
     RejectedRecord,
     StateBatch,
+    next_state,
 )
 from headrace.share.share_rules import ShareRules
 from headrace.share.state_write import StateWrite
-
-_OUTCOMES: Final = {
-    AcknowledgeType.GAP: RecordState.ARCHIVED,
-    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
-    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
-    AcknowledgeType.REJECT: RecordState.ARCHIVED,
-}
 
 
 class SharePartition:
@@ -260,7 +253,7 @@ class SharePartition:
                 continue
             for span in spans:
                 span.rejected = kind is AcknowledgeType.REJECT
-                span.next_state = _outcome(span, kind, rules)
+                span.next_state = next_state(span.deliveries, kind, rules)
             changed += spans
         return self._write(changed)
 
@@ -296,7 +289,7 @@ class SharePartition:
             if span.state is RecordState.ACQUIRED and span.member == member and span.write is None
         ]
         for span in held:
-            span.next_state = _outcome(span, AcknowledgeType.RELEASE, rules)
+            span.next_state = next_state(span.deliveries, AcknowledgeType.RELEASE, rules)
         return self._write(held)
 
     # --- locks ----------------------------------------------------------------------------------
@@ -324,7 +317,7 @@ class SharePartition:
             deadline_ms, first, last = heappop(self._locks)
             for span in self._spans.overlapping(first, last):
                 if _is_locked_until(span, deadline_ms):
-                    span.next_state = _outcome(span, AcknowledgeType.RELEASE, rules)
+                    span.next_state = next_state(span.deliveries, AcknowledgeType.RELEASE, rules)
                     ended[span.first] = span
         expired = list(ended.values())
         write = self._write(expired)
@@ -418,16 +411,6 @@ class SharePartition:
         for span in spans:
             span.next_state = RecordState.ARCHIVED
         return self._write(spans)
-
-
-def _outcome(span: Span, kind: AcknowledgeType, rules: ShareRules) -> RecordState:
-    """The next state; a record that has used up its deliveries is not delivered again."""
-    state = _OUTCOMES[kind]
-    if state is RecordState.AVAILABLE and span.deliveries >= rules.max_deliveries:
-        state = RecordState.ARCHIVED
-    if state is RecordState.ARCHIVED and kind is not AcknowledgeType.GAP and rules.dead_letters:
-        return RecordState.ARCHIVING
-    return state
 
 
 def _ends_in(span: Span) -> RecordState:

@@ -8,7 +8,7 @@ a delete horizon in the place of the base timestamp (KIP-534).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from headrace.records import varint
 from headrace.records.batch_header import (
@@ -29,14 +29,15 @@ from headrace.storage.cleaning.cleaner_messages import LastProducerBatch
 from headrace.storage.cleaning.key_map import KeyMap
 from headrace.storage.cleaning.record_selection import RecordSpan, select_records
 from headrace.storage.cleaning.segment_reader import payload_of
+from headrace.storage.cleaning.tombstone_retention import (
+    has_passed_delete_horizon,
+    new_delete_horizon_ms,
+)
 
 FilteredBatch: TypeAlias = tuple[BatchHeader, Buffer] | None
 """The batch that is written; None if it is removed."""
 
 _NO_OFFSET = -1
-
-MAX_TIMESTAMP_MS: Final = 2**63 - 1
-"""A batch header stores the delete horizon in 64 bits; delete.retention.ms may be as large."""
 
 
 class BatchFilter:
@@ -59,7 +60,7 @@ class BatchFilter:
         self._producers = {last.producer_id: last for last in producers}
         self._end = end
         self._now_ms = now_ms
-        self._delete_horizon_ms = min(now_ms + delete_retention_ms, MAX_TIMESTAMP_MS)
+        self._delete_horizon_ms = new_delete_horizon_ms(now_ms, delete_retention_ms)
 
     def filter_batch(self, header: BatchHeader, chunk: bytes, at: int) -> FilteredBatch:
         """The bytes to write for the batch at position `at` of `chunk`."""
@@ -95,14 +96,14 @@ class BatchFilter:
             data, start, end = payload_of(bytes(batch), 0, header)
             body = varint.read_varint(data, start)[1]
             return rebuild_batch(header, data, [(start, body, end)], self._delete_horizon_ms)
-        if header.base_timestamp <= self._now_ms:
+        if has_passed_delete_horizon(header, self._now_ms):
             return self._empty_or_removed(header)
         return header, batch
 
     def _filter_records(
         self, header: BatchHeader, batch: memoryview, data: bytes, pos: int, end: int
     ) -> FilteredBatch:
-        drops_tombstones = header.has_delete_horizon and header.base_timestamp <= self._now_ms
+        drops_tombstones = has_passed_delete_horizon(header, self._now_ms)
         kept, has_tombstones = select_records(
             header, data, pos, end, self._keys.latest, drops_tombstones=drops_tombstones
         )
