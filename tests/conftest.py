@@ -66,8 +66,12 @@ def _folder_rank(path: Path) -> int:
     return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
 
 
+def pytest_collection() -> None:
+    gc.disable()  # collected tests stay, so looking at them again and again finds nothing
+
+
 def pytest_collection_finish() -> None:
-    """The thousands of collected tests stay: the garbage collector need not look at them again."""
+    gc.enable()
     gc.freeze()
 
 
