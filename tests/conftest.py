@@ -6,6 +6,7 @@ HEADRACE_TEST_BOOTSTRAP. Tests that need settings, a process to measure or one t
 `spawn`.
 """
 
+import gc
 import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -39,8 +40,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 TESTS = Path(__file__).parent
 # `script/test --quick` runs the tests in these folders, except those marked `slow`.
 QUICK_FOLDERS = (TESTS / "unit", TESTS / "wire")
-# The longest tests: a worker that began one of them last would keep the run waiting.
-FIRST_FOLDER = TESTS / "chaos"
+# In this order: a worker that began a long test last would keep the run waiting. The tests on Spark
+# are the longest chain, because they share a session.
+FOLDERS = ("pipeline", "chaos", "integration", "scenarios", "property", "wire", "unit")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -56,26 +58,43 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(folder in item.path.parents for folder in QUICK_FOLDERS):
             item.add_marker(pytest.mark.quick)
-    items.sort(key=lambda item: FIRST_FOLDER not in item.path.parents)
+    items.sort(key=lambda item: _folder_rank(item.path))
+
+
+def _folder_rank(path: Path) -> int:
+    folder = path.relative_to(TESTS).parts[0]
+    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+
+
+def pytest_collection() -> None:
+    gc.disable()  # collected tests stay, so looking at them again and again finds nothing
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `--dist loadgroup`, all tests on Spark go to one worker, where they share a session.
+    """With `--dist loadfile`, a worker gets one file after another, in the order of `FOLDERS`.
 
-    They are marked `xdist_group("spark")`, but pytest-xdist 3.8 hands the mark on through a field
-    of items that pytest 9.2 no longer reads, so the folder decides.
+    So the fixtures of a module are made once. All tests on Spark go to one worker, where they share
+    a session. A file of tests/chaos has long tests: each of them may go to a worker of its own.
     """
-    if config.getvalue("dist") != "loadgroup":
+    if config.getvalue("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadGroupScheduling
+    from xdist.scheduler import LoadFileScheduling
 
-    class SparkTogether(LoadGroupScheduling):
+    class InOrder(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            in_pipeline = nodeid.startswith("tests/pipeline/")
-            return "spark" if in_pipeline else super()._split_scope(nodeid)
+            folder = nodeid.split("/", 2)[1]
+            if folder == "pipeline":
+                return folder
+            return nodeid if folder == "chaos" else super()._split_scope(nodeid)
 
-    return SparkTogether(config, log)  # type: ignore[arg-type]
+    config.option.loadscopereorder = False  # not by the number of tests
+    return InOrder(config, log)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

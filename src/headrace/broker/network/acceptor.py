@@ -2,7 +2,7 @@
 
 The event loop's own servers report a connection after its TLS handshake, and accept without end.
 Limits must apply before: a connection that is not accepted waits in the system's queue. Without TLS
-and limits, the loop accepts: it needs a fifth less CPU for a connection.
+and limits, uvloop accepts: it needs a fifth less CPU for a connection.
 """
 
 import asyncio
@@ -50,10 +50,15 @@ class Acceptor:
     async def start(
         self, backlog: int, protocol: Callable[[], asyncio.BaseProtocol] | None = None
     ) -> None:
-        """With `protocol`, the loop accepts and serves connections, until `take_over`."""
+        """With `protocol`, uvloop accepts and serves connections, until `take_over`.
+
+        asyncio's own loop does not: it opens a connection one iteration after it has accepted it,
+        and leaves the socket open if the server is closed in between.
+        """
+        by_loop = not isinstance(self._loop, asyncio.SelectorEventLoop)
         for each in self._sockets:
             each.listen(backlog)
-            if protocol is None:
+            if protocol is None or not by_loop:
                 self._loop.add_reader(each, self._accept, each)
             else:
                 # A copy of the descriptor: `take_over` closes it, and the queue of connections

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -31,14 +32,21 @@ SETTINGS = OAuthBearerSettings(
     retry_s=0.1,
     retry_max_s=10.0,
 )
-OLD, NEW = key_entry(rsa_key(), "old"), key_entry(rsa_key(1), "new")
+
+
+def old_key() -> dict[str, Any]:
+    return key_entry(rsa_key(), "old")
+
+
+def new_key() -> dict[str, Any]:
+    return key_entry(rsa_key(1), "new")
 
 
 class Issuer:
     """Serves keys, or fails."""
 
     def __init__(self) -> None:
-        self.keys = key_set(OLD)
+        self.keys = key_set(old_key())
         self.failure: Exception | None = None
         self.fetched = 0
 
@@ -86,7 +94,7 @@ def test_keys_are_fetched_before_the_first_login_and_at_intervals() -> None:
     async def scenario(jwks: Jwks, issuer: Issuer) -> None:
         await jwks.start()
         assert accepts(jwks, "old")
-        issuer.keys = key_set(NEW)
+        issuer.keys = key_set(new_key())
         await asyncio.sleep(SETTINGS.refresh_s - 1)
         assert issuer.fetched == 1
         await asyncio.sleep(2)
@@ -116,7 +124,7 @@ def test_a_failed_refresh_keeps_the_keys_and_tries_again_soon() -> None:
         assert accepts(jwks, "old")
         failed = issuer.fetched
         assert 2 < failed < 10  # with growing pauses
-        issuer.failure, issuer.keys = None, key_set(OLD, NEW)
+        issuer.failure, issuer.keys = None, key_set(old_key(), new_key())
         await asyncio.sleep(SETTINGS.retry_max_s)
         assert accepts(jwks, "new")
         assert issuer.fetched == failed + 1
@@ -128,7 +136,7 @@ def test_an_unknown_key_is_fetched_at_once() -> None:
     async def scenario(jwks: Jwks, issuer: Issuer) -> None:
         await jwks.start()
         await asyncio.sleep(MIN_FETCH_INTERVAL_S)
-        issuer.keys = key_set(NEW)
+        issuer.keys = key_set(new_key())
         exchange = jwks.exchange()
         assert exchange.respond(message("new")) == UnknownKey("new")
         await jwks.find_key("new")
@@ -157,7 +165,7 @@ def test_a_client_that_leaves_does_not_cancel_the_fetch_of_others() -> None:
     async def scenario(jwks: Jwks, issuer: Issuer) -> None:
         await jwks.start()
         await asyncio.sleep(MIN_FETCH_INTERVAL_S)
-        issuer.keys = key_set(NEW)
+        issuer.keys = key_set(new_key())
         first = asyncio.ensure_future(jwks.find_key("new"))
         second = asyncio.ensure_future(jwks.find_key("new"))
         await asyncio.sleep(0)

@@ -1,15 +1,22 @@
 """The connections of a broker, taken together."""
 
 import asyncio
+import contextlib
+import gc
+import socket
+from collections.abc import Callable
 from typing import cast
+
+import pytest
 
 from headrace.broker.access.line_limit import BURST_LINES
 from headrace.broker.network.connection import Connection
-from headrace.broker.network.connection_limits import ServerLimits
+from headrace.broker.network.connection_limits import UNLIMITED, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.server import Server
 from headrace.clock import SystemClock
 from headrace.cluster.listeners import Listener
+from headrace.process_tuning import loop_factory
 from headrace.testing import VirtualClock
 
 TIMEOUT_S = 5.0
@@ -110,3 +117,35 @@ def test_connections_over_the_rate_of_their_address_are_closed_when_the_broker_s
         return end, len(server._throttled)
 
     assert asyncio.run(scenario()) == (b"", 0)
+
+
+@pytest.mark.parametrize("continues", [True, False], ids=["loop continues", "loop ends"])
+@pytest.mark.parametrize("iterations", range(5))
+@pytest.mark.parametrize(
+    "new_loop", [asyncio.SelectorEventLoop, loop_factory()], ids=["asyncio", "uvloop"]
+)
+def test_a_connection_accepted_as_the_broker_stops_is_closed(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], iterations: int, *, continues: bool
+) -> None:
+    """However far the loop is with it. Python warns of a socket that nothing closes."""
+
+    async def scenario() -> socket.socket:
+        loop = asyncio.get_running_loop()
+        limits = LIMITS._replace(max_connections=UNLIMITED)
+        server = Server(loop, SystemClock(), cast("Dispatcher", Silent()), limits)
+        port = await server.bind(Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"), 10)
+        await server.start()
+        client = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+        for _ in range(iterations):
+            await asyncio.sleep(0)
+        server.close_listeners()
+        server.abort()
+        if continues:
+            await asyncio.sleep(0.01)
+        return client
+
+    with asyncio.Runner(loop_factory=new_loop) as runner, runner.run(scenario()) as client:
+        runner.close()
+        gc.collect()
+        with contextlib.suppress(ConnectionResetError):  # it was still in the system's queue
+            assert client.recv(1) == b""
