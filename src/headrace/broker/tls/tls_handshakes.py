@@ -48,6 +48,7 @@ class TlsHandshakes:
         self._loop = loop
         self._unfinished: dict[TlsHandshake, None] = {}  # in the order of their start
         self._ready: deque[TlsHandshake] = deque()
+        self._outgoing = ssl.MemoryBIO()  # of all connections
         self._run_due = False
 
     def __len__(self) -> int:
@@ -61,7 +62,7 @@ class TlsHandshakes:
         failed: Callable[[str], None],
     ) -> TlsHandshake:
         """Calls either `complete` or `failed`, later. Raises `OSError` if the client is gone."""
-        transport = TlsTransport(self._loop, connected, context)
+        transport = TlsTransport(self._loop, connected, context, self._outgoing)
         handshake = TlsHandshake(self, transport, complete, failed)
         self._unfinished[handshake] = None
         if len(self._unfinished) > MAX_HANDSHAKES:

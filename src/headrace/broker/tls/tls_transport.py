@@ -26,9 +26,11 @@ RECEIVE_BYTES: Final = 20 * 1024
 keeps a third more than this, and than `ENCRYPT_BYTES`, once it has been busy."""
 RECEIVES_PER_WAKE_UP: Final = 8
 """At most this many in one wake-up: then other connections are served."""
-ENCRYPT_BYTES: Final = 16 * 1024
-"""What is encrypted at once, if the system takes it: the largest record."""
-WRITES_PER_WAKE_UP: Final = 32
+RECORD_BYTES: Final = 16 * 1024
+"""The most that OpenSSL encrypts in one call: the largest record."""
+RECORDS_PER_SEND: Final = 8
+"""A call of the system wakes up the client, which costs more than to encrypt a record."""
+SENDS_PER_WAKE_UP: Final = 4
 MAX_UNSENT_MESSAGES_BYTES: Final = 256 * 1024
 """Of OpenSSL's own messages, to a client that asks for them and does not read them."""
 DEFAULT_HIGH_WATER_BYTES: Final = 64 * 1024
@@ -51,17 +53,23 @@ class TlsTransport(asyncio.Transport):
         loop: asyncio.AbstractEventLoop,
         connected: socket.socket,
         context: ssl.SSLContext,
+        outgoing: ssl.MemoryBIO,
     ) -> None:
-        """Takes over an accepted socket, which must not block."""
+        """Takes over an accepted socket, which must not block.
+
+        OpenSSL writes to `outgoing`, which all connections of the loop share. It is empty whenever
+        none of them is in a method of OpenSSL.
+        """
         super().__init__()
         self._loop = loop
         self._peer = connected.getpeername()
         self._socket = connected
         self._fd = connected.fileno()
         self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._outgoing = outgoing
+        self._tls = context.wrap_bio(self._incoming, outgoing, server_side=True)
         self._unsent = memoryview(b"")  # encrypted bytes that the system did not take yet
+        self._unsent_messages = bytearray()  # OpenSSL's own, which follow; empty if `_unsent` is
         self._protocol: asyncio.BufferedProtocol | None = None
         self._backlog: deque[memoryview] = deque()
         self._backlog_bytes = 0
@@ -89,9 +97,11 @@ class TlsTransport(asyncio.Transport):
         except ssl.SSLWantReadError:
             state = HandshakeState.WANTS_READ
         except ssl.SSLError:
+            self._take_encrypted()
             with contextlib.suppress(OSError):
                 self._send_encrypted()  # the alert, which says why
             raise
+        self._take_encrypted()
         is_sent = self._send_encrypted()
         if state is HandshakeState.WANTS_READ and not is_sent:
             return HandshakeState.WANTS_WRITE
@@ -153,7 +163,7 @@ class TlsTransport(asyncio.Transport):
         self._low_water = self._high_water // 4 if low is None else low
 
     def get_write_buffer_size(self) -> int:
-        return self._backlog_bytes + len(self._unsent)
+        return self._backlog_bytes + len(self._unsent) + len(self._unsent_messages)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._low_water, self._high_water
@@ -161,15 +171,18 @@ class TlsTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self._eof_written or not data:
             return
-        view = memoryview(data)
-        if not self._backlog and not self._unsent:
-            view = self._send(view)
-        if not self._closing and (view or self._unsent):
-            self._add_to_backlog(view)
+        self._backlog.append(memoryview(data))
+        self._backlog_bytes += len(data)
+        self._start_sending()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        if self._closing or self._eof_written:
+            return
         for data in list_of_data:
-            self.write(data)
+            if data:
+                self._backlog.append(memoryview(data))
+                self._backlog_bytes += len(data)
+        self._start_sending()
 
     def can_write_eof(self) -> bool:
         return True
@@ -210,7 +223,7 @@ class TlsTransport(asyncio.Transport):
             is_end, decrypted = self._decrypt(protocol)
             if is_end and self._reading:
                 self._receive_eof(protocol)
-            elif self._outgoing.pending and not self._closing:
+            elif self._unsent and not self._closing:
                 self._send_own_messages()
             # Less than half are messages without data, which cost more than data.
             if received < RECEIVE_BYTES or 2 * decrypted < received or not self.is_reading():
@@ -262,6 +275,9 @@ class TlsTransport(asyncio.Transport):
             return -1
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return 0
+        finally:
+            if self._outgoing.pending:
+                self._take_encrypted()
 
     def _receive_eof(self, protocol: asyncio.BufferedProtocol) -> None:
         if not protocol.eof_received():
@@ -271,38 +287,75 @@ class TlsTransport(asyncio.Transport):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def _send(self, view: memoryview) -> memoryview:
-        """Encrypts and sends as much as the system takes; returns what is not encrypted yet."""
+    def _start_sending(self) -> None:
+        """Sends what was written, unless earlier bytes wait for the system."""
+        if not self._unsent:
+            try:
+                self._send_backlog()
+            except OSError as error:
+                self._end_soon(error)
+                return
+        if self._backlog or self._unsent:
+            self._watch_writable(True)
+            if self.get_write_buffer_size() > self._high_water and not self._writing_paused:
+                self._writing_paused = True
+                if self._protocol is not None:
+                    self._protocol.pause_writing()
+
+    def _send_backlog(self) -> None:
+        """Encrypts and sends as much as the system takes."""
+        for _ in range(SENDS_PER_WAKE_UP):
+            if not self._send_encrypted() or not self._backlog:
+                return
+            self._encrypt_backlog()
+        self._send_encrypted()
+
+    def _encrypt_backlog(self) -> None:
+        """Encrypts what is sent at once."""
+        backlog, write = self._backlog, self._tls.write
         try:
-            for _ in range(WRITES_PER_WAKE_UP):
-                view = view[self._tls.write(view[:ENCRYPT_BYTES]) :]
-                if not self._send_encrypted() or not view:
-                    break
-        except OSError as error:
-            self._end_soon(error)
-            return view[:0]
-        return view
+            for _ in range(RECORDS_PER_SEND):
+                first = backlog[0]
+                size = write(first[:RECORD_BYTES])
+                self._backlog_bytes -= size
+                if size < len(first):
+                    backlog[0] = first[size:]
+                    continue
+                backlog.popleft()
+                if not backlog:
+                    return
+        finally:
+            self._take_encrypted()
+
+    def _take_encrypted(self) -> None:
+        """Empties the buffer that other connections use next."""
+        data = self._outgoing.read()
+        if self._unsent:
+            self._unsent_messages += data
+        else:
+            self._unsent = memoryview(data)
 
     def _send_encrypted(self) -> bool:
         """Whether the system has taken everything that is encrypted."""
-        while True:
-            data = self._unsent or memoryview(self._outgoing.read())
-            if not data:
-                return True
+        while self._unsent:
             try:
-                sent = self._socket.send(data)
+                sent = self._socket.send(self._unsent)
             except (BlockingIOError, InterruptedError):
-                sent = 0
-            self._unsent = data[sent:]
+                return False
+            self._unsent = self._unsent[sent:]
             if self._unsent:
                 return False
+            if self._unsent_messages:
+                self._unsent = memoryview(bytes(self._unsent_messages))
+                self._unsent_messages.clear()
+        return True
 
     def _send_own_messages(self) -> None:
         """Sends what OpenSSL answers to messages without data."""
-        if self._send_encrypted():
+        if not self._watches_writable and self._send_encrypted():
             return
         self._watch_writable(True)
-        if self._outgoing.pending > MAX_UNSENT_MESSAGES_BYTES:
+        if len(self._unsent_messages) > MAX_UNSENT_MESSAGES_BYTES:
             raise OSError(errno.ENOBUFS, "the client does not read answers that it asks for")
 
     def _end_soon(self, error: OSError) -> None:
@@ -311,30 +364,12 @@ class TlsTransport(asyncio.Transport):
         self.pause_reading()
         self._loop.call_soon(self._end, error)
 
-    def _add_to_backlog(self, view: memoryview) -> None:
-        if view:
-            self._backlog.append(view)
-            self._backlog_bytes += len(view)
-        self._watch_writable(True)
-        if self.get_write_buffer_size() > self._high_water and not self._writing_paused:
-            self._writing_paused = True
-            if self._protocol is not None:
-                self._protocol.pause_writing()
-
     def _write_backlog(self) -> None:
         try:
-            is_sent = self._send_encrypted()
+            self._send_backlog()
         except OSError as error:
             self._end(error)
             return
-        if is_sent and self._backlog:
-            before = self._backlog[0]
-            rest = self._send(before)
-            self._backlog_bytes -= len(before) - len(rest)
-            if rest:
-                self._backlog[0] = rest
-            else:
-                self._backlog.popleft()
         if not self._backlog and not self._unsent and not self._closed:
             self._watch_writable(False)
             ending, self._ends_when_written = self._ends_when_written, None
@@ -359,6 +394,7 @@ class TlsTransport(asyncio.Transport):
     def _when_written(self, ending: Callable[[], None]) -> None:
         if self._backlog or self._unsent:
             self._ends_when_written = ending
+            self._watch_writable(True)
         else:
             ending()
 
@@ -366,6 +402,7 @@ class TlsTransport(asyncio.Transport):
         with contextlib.suppress(ssl.SSLError):  # the client has not sent its own yet
             self._tls.unwrap()
             self.pause_reading()  # it has: nothing else follows
+        self._take_encrypted()
         with contextlib.suppress(OSError):  # the client is gone
             if not self._send_encrypted():
                 self._watch_writable(True)
@@ -385,6 +422,7 @@ class TlsTransport(asyncio.Transport):
         self._backlog.clear()
         self._backlog_bytes = 0
         self._unsent = memoryview(b"")
+        self._unsent_messages.clear()
         self._socket.close()
         if self._protocol is not None:
             expected = isinstance(error, OSError) and error.errno in _GONE

@@ -91,7 +91,7 @@ async def connected(authority: CertificateAuthority) -> AsyncIterator[Pair]:
         plain = socket.create_connection(listening.getsockname(), timeout=DEADLINE_S)
         accepted, _ = listening.accept()
     accepted.setblocking(False)
-    transport = TlsTransport(asyncio.get_running_loop(), accepted, context)
+    transport = TlsTransport(asyncio.get_running_loop(), accepted, context, ssl.MemoryBIO())
     shaking = asyncio.create_task(
         asyncio.to_thread(client_context(authority).wrap_socket, plain, server_hostname="localhost")
     )
