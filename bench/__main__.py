@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from bench import artifacts, authorizer, machine, report, results
+from bench import artifacts, machine, report, results
+from bench.authorizer import command as authorizer
 from bench.clusters import command as clusters
 from bench.load_generator import LoadError, LoadGenerator
 from bench.pairing import Around, run_pairs
@@ -104,7 +105,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="script/bench",
         description=__doc__,
         epilog="Clusters of three brokers: script/bench cluster --help. Pipelines on Spark: "
-        "script/bench pipeline --help. Decisions of the authorizer: script/bench authorizer.",
+        "script/bench pipeline --help. Access control: script/bench authorizer --help.",
     )
     parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))

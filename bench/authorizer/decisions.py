@@ -1,28 +1,19 @@
-"""`script/bench authorizer`: what a decision and a change cost with 10,000 ACLs.
+"""The cost of one decision and of one change, in this process.
 
-The ACLs are of three kinds, a third each: literal names, prefixes of 20 different lengths, and `*`.
 Each figure is CPU time, and the best of several rounds.
 """
 
-import argparse
-import sys
 import timeit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import process_time
 from typing import Final
 
+from bench.authorizer.acls import READ, TOPIC, WRITE, acls, rule
 from headrace.broker.access.access_control import AccessControl
 from headrace.clock import SystemClock
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted, ClusterNamed
-from headrace.security.authorization.acl import (
-    Acl,
-    AclOperation,
-    AclPermission,
-    AclResourceType,
-    PatternType,
-    ResourcePattern,
-)
+from headrace.security.authorization.acl import AclOperation
 from headrace.security.authorization.acl_index import AclIndex
 from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.principal import user
@@ -30,44 +21,16 @@ from headrace.security.session import Session
 
 ROUNDS: Final = 5
 CALLS_PER_ROUND: Final = 20_000
-PRINCIPALS: Final = 100
-PREFIX_LENGTHS: Final = 20
-TOPIC: Final = AclResourceType.TOPIC
-READ, WRITE = AclOperation.READ, AclOperation.WRITE
 CLIENT: Final = Session(user("app-1"), "10.0.0.1", "CLIENTS")
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="script/bench authorizer", description=__doc__)
-    parser.add_argument("--acls", type=int, default=10_000, help="number of ACLs")
-    options = parser.parse_args(list(arguments))
-    image = MetadataImage().apply([ClusterNamed("bench"), *map(AclCreated, acls(options.acls))])
-    print(f"{len(image.acls):,} ACLs")
+def report(count: int) -> str:
+    """The figures with this number of ACLs, one line each."""
+    image = MetadataImage().apply([ClusterNamed("bench"), *map(AclCreated, acls(count))])
+    lines = [f"{len(image.acls):,} ACLs"]
     for what, figure, unit in (*decisions(image), *changes(image)):
-        print(f"  {what:<52} {figure:>9.2f} {unit}")
-    return 0
-
-
-def acls(count: int) -> list[Acl]:
-    """ACLs of every kind; `app-1` may read `orders-1` and write what begins with `team-`."""
-    found = [rule("orders-1", "User:app-1", READ), rule("team-", "User:app-1", WRITE, prefix=True)]
-    for number in range(count - len(found)):
-        who = f"User:app-{number % PRINCIPALS}"
-        match number % 3:
-            case 0:
-                found.append(rule(f"topic-{number}", who, READ))
-            case 1:
-                padding = "x" * (number % PREFIX_LENGTHS)
-                found.append(rule(f"team{padding}-{number}", who, WRITE, prefix=True))
-            case _:
-                found.append(rule("*", f"User:other-{number}", READ))
-    return found
-
-
-def rule(name: str, who: str, operation: AclOperation, *, prefix: bool = False) -> Acl:
-    pattern_type = PatternType.PREFIXED if prefix else PatternType.LITERAL
-    pattern = ResourcePattern(TOPIC, name, pattern_type)
-    return Acl(pattern, who, "*", operation, AclPermission.ALLOW)
+        lines.append(f"  {what:<52} {figure:>9.2f} {unit}")
+    return "\n".join(lines)
 
 
 def decisions(image: MetadataImage) -> list[tuple[str, float, str]]:
@@ -130,7 +93,3 @@ def micros(call: Callable[[], object]) -> float:
 
 def millis(call: Callable[[], object]) -> float:
     return min(timeit.repeat(call, timer=process_time, number=1, repeat=ROUNDS)) * 1e3
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
