@@ -1,10 +1,12 @@
 """Users in a cluster: any broker takes a change, and every broker applies it."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
+from headrace.log_formatters import AUDIT_LOGGER
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -77,3 +79,14 @@ def test_a_user_that_any_broker_deletes_loses_its_sessions_on_every_broker(
                 answer = log_in_with_scram(wire, "eve", "eve-secret", SHA_512)
                 assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert all("eve" not in names(wire) for wire in wires)
+
+
+def test_the_audit_log_names_the_client_of_a_change_that_was_forwarded(
+    wires: list[Wire], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, AUDIT_LOGGER):
+        for admin in wires:
+            put_user(admin, "frank", "frank-secret", SHA_512)
+    changes = [vars(each) for each in caplog.records if each.msg == "set a SCRAM credential"]
+    seen = [(each["principal"], each["user"], each["host"]) for each in changes]
+    assert seen == [("User:admin", "frank", "127.0.0.1")] * len(wires)

@@ -67,10 +67,11 @@ class QuotaAlteration(NamedTuple):
 
 
 class AlteredQuota(NamedTuple):
-    """The result for one entity."""
+    """The result for one entity: an error, or the limits that changed."""
 
     entity: Sequence[tuple[str, str | None]]
     error: ApiError = NO_ERROR
+    changed: Sequence[ClientQuotaChanged] = ()
 
 
 def alter_client_quotas(
@@ -87,10 +88,10 @@ def alter_client_quotas(
                 _refuse(f"Duplicate entity {_shown(alteration.entity)}")
             changed = _changed_limits(image, alteration)
         except Refused as refused:
-            results[identity] = AlteredQuota(alteration.entity, refused.error)
+            results[identity] = AlteredQuota(alteration.entity, error=refused.error)
             continue
         records += changed
-        results[identity] = AlteredQuota(alteration.entity)
+        results[identity] = AlteredQuota(alteration.entity, changed=changed)
     return ControllerResult(tuple(records), list(results.values()))
 
 

@@ -1,8 +1,10 @@
 """The audit log: decisions, logins and changes of access, one line each.
 
-The logger is `headrace.authorizer`. Denied requests, logins and changes are at INFO, allowed
-requests at DEBUG. Filters, which leave hidden resources out of a response, are silent. Lines that
-clients can cause at will are limited (`line_limit`), and the log says how many were left out.
+The logger is `headrace.authorizer`. Every line has the same form: the event, the principal, what
+the event is about, the host, the API (a login has none), the listener, and the reason if there is
+one. Denied requests, logins and changes are at INFO, allowed requests at DEBUG. Filters, which
+leave hidden resources out of a response, are silent. Lines that clients can cause at will are
+limited (`line_limit`), and the log says how many were left out.
 """
 
 import logging
@@ -12,6 +14,7 @@ from typing import Final
 from headrace.broker.access.line_limit import LineLimit
 from headrace.clock import Clock
 from headrace.log_formatters import AUDIT_LOGGER
+from headrace.protocol.api import APIS, ApiKey
 from headrace.security.authorization.acl import AclOperation, AclResourceType
 from headrace.security.authorization.authorizer import Decision
 from headrace.security.session import Session
@@ -49,17 +52,15 @@ class AuditLog:
         left_out = 0 if decision.allowed else self._admit(principal, session.host)
         if left_out is None:
             return
-        fields = {
-            "principal": principal,
-            "operation": operation.name,
-            "resource": f"{type_.name}:{name}",
-            "host": session.host,
-            "api": CURRENT_API.get(),
-            "listener": session.listener,
-            "rule": str(decision.acl or decision.reason.value),
-        }
+        fields = _fields(
+            session,
+            CURRENT_API.get(),
+            operation=operation.name,
+            resource=f"{type_.name}:{name}",
+        )
+        fields["rule"] = str(decision.acl or decision.reason.value)
         if left_out:
-            fields["left_out"] = str(left_out)
+            fields["left_out"] = left_out
         log.log(level, "allowed" if decision.allowed else "denied", extra=fields)
 
     def log_login(self, session: Session, mechanism: str, *, error: str | None = None) -> None:
@@ -72,31 +73,19 @@ class AuditLog:
         left_out = self._admit(principal if error is None else _ANYONE, session.host)
         if left_out is None:
             return
-        fields = {
-            "principal": principal,
-            "mechanism": mechanism,
-            "host": session.host,
-            "listener": session.listener,
-        }
+        fields = _fields(session, None, mechanism=mechanism)
         if error is not None:
             fields["error"] = error
         if left_out:
-            fields["left_out"] = str(left_out)
+            fields["left_out"] = left_out
         log.info("login" if error is None else "login failed", extra=fields)
 
-    def log_change(self, session: Session, change: str, **fields: object) -> None:
-        """The client has changed who may do what: an ACL, a user, a quota. `change` is a fixed
-        sentence; `fields` contain no secret. Such clients have the right to do so, so that their
-        lines are not limited."""
-        if not log.isEnabledFor(logging.INFO):
-            return
-        extra = {
-            "principal": str(session.principal),
-            "host": session.host,
-            "listener": session.listener,
-            **fields,
-        }
-        log.info(change, extra=extra)
+    def log_change(self, session: Session, api: ApiKey, change: str, **what: object) -> None:
+        """The client has changed an ACL, a user, a quota or a delegation token. `change` is a fixed
+        sentence; `what` contains no secret. A change needs a right and a commit of metadata, so
+        that these lines are not limited."""
+        if log.isEnabledFor(logging.INFO):
+            log.info(change, extra=_fields(session, APIS[api].name, **what))
 
     def report_left_out(self) -> None:
         """Logs how many lines were left out of each source since its last line."""
@@ -107,3 +96,12 @@ class AuditLog:
 
     def _admit(self, principal: str, host: str) -> int | None:
         return self._limit.admit((principal, host), self._clock.monotonic())
+
+
+def _fields(session: Session, api: str | None, **what: object) -> dict[str, object]:
+    """The fields of a line in their order."""
+    fields = {"principal": str(session.principal), **what, "host": session.host}
+    if api is not None:
+        fields["api"] = api
+    fields["listener"] = session.listener
+    return fields

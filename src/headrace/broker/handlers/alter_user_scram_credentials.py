@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.scram_changes import ScramDeletion, ScramUpsertion
+from headrace.protocol.api import ApiKey
 from headrace.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from headrace.security.sasl.scram_credential import ScramMechanism
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -36,13 +38,18 @@ async def handle(
     results = await broker.metadata.decide(
         lambda controller: controller.alter_scram_credentials(deletions, upsertions)
     )
-    changes = {each.user: "deleted a credential" for each in deletions}
-    changes |= {each.user: "set a credential" for each in upsertions}
-    for altered in results:
-        if not altered.error.code:
-            broker.access.audit.log_change(
-                context.session, changes[altered.user], user=altered.user
-            )
+    changed = {altered.user for altered in results if not altered.error.code}
+    changes: list[ScramDeletion | ScramUpsertion] = [*deletions, *upsertions]
+    for change in (each for each in changes if each.user in changed):
+        broker.access.audit.log_change(
+            context.session,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            "deleted a SCRAM credential"
+            if isinstance(change, ScramDeletion)
+            else "set a SCRAM credential",
+            user=change.user,
+            mechanism=ScramMechanism(change.mechanism).mechanism_name,
+        )
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.result import ApiError
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_acls import (
     AclCreation,
@@ -43,7 +44,9 @@ async def handle(
     outcomes = zip(acls, results, strict=True)
     for acl in dict.fromkeys(acl for acl, error in outcomes if error.code == ErrorCode.NONE):
         if acl not in known:
-            broker.access.audit.log_change(context.session, "created an ACL", acl=acl)
+            broker.access.audit.log_change(
+                context.session, ApiKey.CREATE_ACLS, "created an ACL", acl=acl
+            )
     return _response(list(results))
 
 

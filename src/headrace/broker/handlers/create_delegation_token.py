@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.token_changes import CreatedToken, NewToken, create_token
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -52,7 +53,7 @@ async def handle(
             controller.image, new, tokens.lifetimes, now_ms, broker.random
         )
     )
-    _log_result(requester, created)
+    _log_result(broker, context, created)
     response.error_code = created.error.code
     if created.token is not None:
         response.issue_timestamp_ms = created.token.issue_ms
@@ -63,14 +64,24 @@ async def handle(
     return response
 
 
-def _log_result(requester: Principal, created: CreatedToken) -> None:
-    fields = {"requester": str(requester)}
-    if created.token is None:
-        fields["reason"] = created.error.message or created.error.code.name
+def _log_result(broker: Broker, context: Context, created: CreatedToken) -> None:
+    token = created.token
+    if token is None:
+        fields = {
+            "requester": str(context.session.principal),
+            "reason": created.error.message or created.error.code.name,
+        }
         log.info("refused to create a delegation token", extra=fields)
-    else:
-        fields |= {"id": created.token.token_id, "owner": str(created.token.owner)}
-        log.info("created a delegation token", extra=fields)
+        return
+    broker.access.audit.log_change(
+        context.session,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        "created a delegation token",
+        id=token.token_id,
+        owner=token.owner,
+        renewers=",".join(map(str, token.renewers)) or "-",
+        expiry_ms=token.expiry_ms,
+    )
 
 
 def _check(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.broker.network.dispatch import Context
 from headrace.controller.acl_changes import DeletedAcls
 from headrace.controller.result import ApiError
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_acls import (
     DeleteAclsFilter,
@@ -44,7 +45,9 @@ async def handle(
     filters = [_filter(each) for each in request.filters]
     results = await broker.metadata.decide(lambda controller: controller.delete_acls(filters))
     for acl in dict.fromkeys(acl for result in results for acl in result.acls):
-        broker.access.audit.log_change(context.session, "deleted an ACL", acl=acl)
+        broker.access.audit.log_change(
+            context.session, ApiKey.DELETE_ACLS, "deleted an ACL", acl=acl
+        )
     return _response(list(results))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.token_changes import expire_token
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -16,8 +16,6 @@ from headrace.security.tokens.delegation_token import allows_token_requests
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-
-log = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 
@@ -42,9 +40,14 @@ async def handle(
         )
     )
     if expired.error.code == ErrorCode.NONE:
-        log.info(
-            "changed the expiry of a delegation token",
-            extra={"id": token_id, "user": str(session.principal), "expiry_ms": expired.expiry_ms},
+        broker.access.audit.log_change(
+            session,
+            ApiKey.EXPIRE_DELEGATION_TOKEN,
+            "removed a delegation token"
+            if request.expiry_time_period_ms < 0
+            else "changed the expiry of a delegation token",
+            id=token_id,
+            expiry_ms=expired.expiry_ms,
         )
     return ExpireDelegationTokenResponse(
         error_code=expired.error.code, expiry_timestamp_ms=expired.expiry_ms

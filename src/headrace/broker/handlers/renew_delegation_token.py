@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
 from headrace.controller.token_changes import renew_token
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
@@ -16,8 +16,6 @@ from headrace.security.tokens.delegation_token import allows_token_requests
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-
-log = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 
@@ -47,9 +45,12 @@ async def handle(
         )
     )
     if renewed.error.code == ErrorCode.NONE:
-        log.info(
+        broker.access.audit.log_change(
+            session,
+            ApiKey.RENEW_DELEGATION_TOKEN,
             "renewed a delegation token",
-            extra={"id": token_id, "user": str(session.principal), "expiry_ms": renewed.expiry_ms},
+            id=token_id,
+            expiry_ms=renewed.expiry_ms,
         )
     return RenewDelegationTokenResponse(
         error_code=renewed.error.code, expiry_timestamp_ms=renewed.expiry_ms

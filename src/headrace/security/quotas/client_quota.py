@@ -28,3 +28,8 @@ class QuotaEntity(NamedTuple):
     """(type, name) pairs, sorted by type; a name of None is the default entity of that type."""
 
     parts: tuple[tuple[str, str | None], ...]
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{type_}:{'(default)' if name is None else name}" for type_, name in self.parts
+        )

@@ -10,6 +10,7 @@ from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.access.line_limit import BURST_LINES
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted, ClusterNamed
+from headrace.protocol.api import ApiKey
 from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
@@ -236,7 +237,7 @@ def test_a_flood_of_denied_requests_is_counted_and_not_logged(
         assert len(lines(caplog, "denied")) == BURST_LINES
         node.clock.advance(2)
         node.reads()
-        assert lines(caplog, "denied")[-1]["left_out"] == "5"
+        assert lines(caplog, "denied")[-1]["left_out"] == 5
         for _ in range(3):
             node.reads()
         node.access.audit.report_left_out()
@@ -266,7 +267,7 @@ def test_logins_and_changes_are_logged(node: Node, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO, LOGGER):
         audit.log_login(ALICE, "SCRAM-SHA-256")
         audit.log_login(ALICE, "PLAIN", error="wrong user or password")
-        audit.log_change(ADMIN, "created an ACL", acl=str(acl()))
+        audit.log_change(ADMIN, ApiKey.CREATE_ACLS, "created an ACL", acl=str(acl()))
     assert lines(caplog, "login")[0]["mechanism"] == "SCRAM-SHA-256"
     assert lines(caplog, "login failed")[0]["error"] == "wrong user or password"
     (change,) = lines(caplog, "created an ACL")
