@@ -1,6 +1,7 @@
 """One Headrace process for all of Kafka's tools; everything here needs Java and Kafka's jars."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from headrace.pipeline.spark.session import open_session
 from support.brokers.processes import BrokerProcess
 from support.clients.java import KafkaNode, run
+from support.clients.programs import build_franz_go, build_kafkajs, build_streams
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +76,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def franz_go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the client in Go; its arguments are the servers and a topic."""
+    if shutil.which("go") is None:
+        pytest.skip("needs Go")
+    return build_franz_go(tmp_path_factory.mktemp("go"))
+
+
+@pytest.fixture(scope="session")
+def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the client in JavaScript; it has the arguments of `franz_go`."""
+    if shutil.which("npm") is None:
+        pytest.skip("needs Node.js and npm")
+    return build_kafkajs(tmp_path_factory.mktemp("kafkajs"))
+
+
+@pytest.fixture(scope="session")
+def streams_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled application of Kafka Streams."""
+    if shutil.which("mvn") is None:
+        pytest.skip("needs Maven and a JDK")
+    return build_streams(tmp_path_factory.mktemp("streams"))
 
 
 @pytest.fixture

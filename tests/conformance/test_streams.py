@@ -1,8 +1,6 @@
 """Kafka Streams with exactly_once_v2: counts are exact after an instance is killed."""
 
-import shutil
 import signal
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,84 +9,36 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from support.clients.programs import (
+    BUILD_TIMEOUT_S,
+    STREAMS_DEADLINE_S,
+    StreamsInstance,
+)
 from support.waiting import wait_for
 from support.wire.connection import Wire
 from support.wire.topics import create_topic
 
-HERE = Path(__file__).parent / "streams"
-BUILD_TIMEOUT_S = 600
-DEADLINE_S = 180.0
 PARTITIONS = 2
 WORDS = ["a", "commit", "is", "a", "promise", "kept", "log", "the", "log", "the", "log"]
 LINES = 300  # before the kill, and again after it
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-
-pytestmark = [
-    pytest.mark.timeout(BUILD_TIMEOUT_S + 2 * DEADLINE_S),
-    pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven and a JDK"),
-]
+pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_S + 2 * STREAMS_DEADLINE_S)
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled program with its libraries."""
-    place = tmp_path_factory.mktemp("streams") / "build"
-    shutil.copytree(HERE, place)
-    goals = ["compile", "dependency:copy-dependencies", "-DoutputDirectory=target/lib"]
-    done = subprocess.run(
-        ["mvn", "--batch-mode", "--quiet", *goals],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=BUILD_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return place / "target"
-
-
-class Instance:
-    """One process of the application."""
-
-    def __init__(self, classes: Path, home: Path, arguments: list[str]) -> None:
-        home.mkdir()
-        self.out = home / "out.txt"
-        path = f"{classes / 'classes'}:{classes / 'lib'}/*"
-        with self.out.open("wb") as out:
-            self._process = subprocess.Popen(
-                ["java", *JVM, QUIET, "-cp", path, "headrace.WordCount", *arguments, str(home)],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-
-    def wait_until_it_runs(self) -> None:
-        wait_for(self._runs, "the instance runs", deadline_s=DEADLINE_S)
-
-    def _runs(self) -> bool:
-        assert self._process.poll() is None, self.out.read_text()
-        return "running" in self.out.read_text()
-
-    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(how)
-        self._process.wait()
-
-
-Start = Callable[[], Instance]
+Start = Callable[[], StreamsInstance]
 
 
 @pytest.fixture
-def start(classes: Path, bootstrap: str, name: str, tmp_path: Path) -> Iterator[Start]:
+def start(streams_classes: Path, bootstrap: str, name: str, tmp_path: Path) -> Iterator[Start]:
     with Wire(bootstrap) as wire:
         for topic in (f"{name}-lines", f"{name}-counts"):
             create_topic(wire, topic, PARTITIONS)
     with ExitStack() as started:
         numbers = iter(range(10))
 
-        def make() -> Instance:
-            arguments = [bootstrap, name, f"{name}-lines", f"{name}-counts"]
-            instance = Instance(classes, tmp_path / f"instance-{next(numbers)}", arguments)
+        def make() -> StreamsInstance:
+            home = tmp_path / f"instance-{next(numbers)}"
+            arguments = [bootstrap, name, f"{name}-lines", f"{name}-counts", str(home)]
+            instance = StreamsInstance(streams_classes, home, arguments)
             started.callback(instance.end)
             return instance
 
@@ -100,7 +50,7 @@ def write_lines(bootstrap: str, topic: str) -> None:
     for number in range(LINES):
         producer.produce(topic, " ".join(WORDS).encode(), partition=number % PARTITIONS)
         producer.poll(0)
-    assert producer.flush(DEADLINE_S) == 0
+    assert producer.flush(STREAMS_DEADLINE_S) == 0
 
 
 @pytest.fixture
@@ -133,7 +83,7 @@ def test_a_word_count_is_exact_after_an_instance_is_killed(
         instance.wait_until_it_runs()
     write_lines(bootstrap, f"{name}-lines")
     # In the middle of its work: some is counted, and a transaction is under way.
-    wait_for(counts, "something is counted", deadline_s=DEADLINE_S)
+    wait_for(counts, "something is counted", deadline_s=STREAMS_DEADLINE_S)
     dies.end()
     write_lines(bootstrap, f"{name}-lines")
 
@@ -143,6 +93,6 @@ def test_a_word_count_is_exact_after_an_instance_is_killed(
         seen = counts()
         return {word: max(numbers) for word, numbers in seen.items()} == total
 
-    wait_for(complete, "every word is counted", deadline_s=DEADLINE_S)
+    wait_for(complete, "every word is counted", deadline_s=STREAMS_DEADLINE_S)
     stays.end(signal.SIGTERM)
     assert counts() == {word: list(range(1, count + 1)) for word, count in total.items()}

@@ -12,32 +12,32 @@ const inputs = 300
 
 // Numbers go through a group of transactional copiers, the first of which gives up half of its
 // transactions and then leaves; readers of committed records see every number once.
-func exactlyOnce(ctx context.Context, admin *kadm.Client, bootstrap, topic string) {
+func exactlyOnce(ctx context.Context, admin *kadm.Client, connection connection, topic string) {
 	source, target, group := topic+"-source", topic+"-target", topic+"-group"
 	_, err := admin.CreateTopic(ctx, partitions, 1, nil, source)
 	check(err, "create source")
 	_, err = admin.CreateTopic(ctx, partitions, 1, nil, target)
 	check(err, "create target")
-	fill(ctx, bootstrap, source)
+	fill(ctx, connection, source)
 
-	copyRecords(ctx, bootstrap, source, target, group, "first", inputs/3, true)
+	copyRecords(ctx, connection, source, target, group, "first", inputs/3, true)
 	described, err := admin.DescribeGroups(ctx, group)
 	check(err, "describe group")
 	expect(described[group].State == "Empty", "the group is %s", described[group].State)
 	done := committed(ctx, admin, group)
 	expect(done > 0 && done < inputs, "%d records are done", done)
-	copyRecords(ctx, bootstrap, source, target, group, "second", inputs-done, false)
+	copyRecords(ctx, connection, source, target, group, "second", inputs-done, false)
 	expect(committed(ctx, admin, group) == inputs, "not everything is committed")
 
-	readNumbers(ctx, bootstrap, target)
+	readNumbers(ctx, connection, target)
 	_, err = admin.DeleteGroup(ctx, group)
 	check(err, "delete group")
 	_, err = admin.DeleteTopics(ctx, source, target)
 	check(err, "delete topics")
 }
 
-func fill(ctx context.Context, bootstrap, topic string) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+func fill(ctx context.Context, connection connection, topic string) {
+	client, err := kgo.NewClient(connection...)
 	check(err, "producer")
 	defer client.Close()
 	for number := 0; number < inputs; number++ {
@@ -50,10 +50,10 @@ func fill(ctx context.Context, bootstrap, topic string) {
 
 // Copies in transactions of one poll each until at least `count` records are committed.
 func copyRecords(
-	ctx context.Context, bootstrap, source, target, group, id string, count int, givesUp bool,
+	ctx context.Context, connection connection, source, target, group, id string, count int,
+	givesUp bool,
 ) {
-	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(bootstrap),
+	session, err := kgo.NewGroupTransactSession(connection.with(
 		kgo.TransactionalID(group+"-"+id),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(source),
@@ -61,7 +61,7 @@ func copyRecords(
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxBytes(1),
 		kgo.RequireStableFetchOffsets(),
-	)
+	)...)
 	check(err, "transactional session")
 	defer session.Close()
 	for round, done := 0, 0; done < count; round++ {
@@ -90,13 +90,12 @@ func committed(ctx context.Context, admin *kadm.Client, group string) int {
 	return int(total)
 }
 
-func readNumbers(ctx context.Context, bootstrap, topic string) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
+func readNumbers(ctx context.Context, connection connection, topic string) {
+	client, err := kgo.NewClient(connection.with(
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-	)
+	)...)
 	check(err, "reader")
 	defer client.Close()
 	seen := map[string]int{}

@@ -1,6 +1,7 @@
 // Drives a broker with franz-go: topics, every codec, idempotence, offsets, configs, groups,
 // transactions.
 // Prints "ok" and exits with 0, or says what went wrong and exits with 1.
+// Arguments: bootstrap servers, a topic, and with security a file of settings.
 package main
 
 import (
@@ -41,12 +42,11 @@ func expect(condition bool, format string, arguments ...any) {
 	}
 }
 
-func produce(ctx context.Context, bootstrap, topic, name string, codec kgo.CompressionCodec) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
+func produce(ctx context.Context, connection connection, topic, name string, codec kgo.CompressionCodec) {
+	client, err := kgo.NewClient(connection.with(
 		kgo.ProducerBatchCompression(codec),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)
+	)...)
 	check(err, "producer")
 	defer client.Close()
 	for number := 0; number < perCodec; number++ {
@@ -61,16 +61,15 @@ func produce(ctx context.Context, bootstrap, topic, name string, codec kgo.Compr
 	check(client.Flush(ctx), "flush")
 }
 
-func consume(ctx context.Context, bootstrap, topic string) {
+func consume(ctx context.Context, connection connection, topic string) {
 	offsets := map[int32]kgo.Offset{}
 	for partition := int32(0); partition < partitions; partition++ {
 		offsets[partition] = kgo.NewOffset().AtStart()
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
+	client, err := kgo.NewClient(connection.with(
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: offsets}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-	)
+	)...)
 	check(err, "consumer")
 	defer client.Close()
 	last := map[string]int{}
@@ -91,10 +90,10 @@ func consume(ctx context.Context, bootstrap, topic string) {
 }
 
 func main() {
-	bootstrap, topic := os.Args[1], os.Args[2]
+	connection, topic := connectionTo(os.Args[1], os.Args[3:]), os.Args[2]
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	client, err := kgo.NewClient(connection...)
 	check(err, "client")
 	defer client.Close()
 	admin := kadm.NewClient(client)
@@ -103,9 +102,9 @@ func main() {
 	_, err = admin.CreateTopic(ctx, partitions, 1, map[string]*string{"retention.ms": &retention}, topic)
 	check(err, "create")
 	for name, codec := range codecs {
-		produce(ctx, bootstrap, topic, name, codec)
+		produce(ctx, connection, topic, name, codec)
 	}
-	consume(ctx, bootstrap, topic)
+	consume(ctx, connection, topic)
 
 	ends, err := admin.ListEndOffsets(ctx, topic)
 	check(err, "end offsets")
@@ -136,6 +135,6 @@ func main() {
 
 	_, err = admin.DeleteTopic(ctx, topic)
 	check(err, "delete topic")
-	exactlyOnce(ctx, admin, bootstrap, topic)
+	exactlyOnce(ctx, admin, connection, topic)
 	fmt.Println("ok")
 }

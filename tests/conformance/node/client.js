@@ -1,11 +1,35 @@
 // Drives a broker with kafkajs: topics, produce with gzip and without, offsets, configs, groups,
 // transactions.
 // Prints "ok" and exits with 0, or throws.
+// Arguments: bootstrap servers, a topic, and with security a JSON file with settings of librdkafka.
 const assert = require("node:assert");
+const { readFileSync } = require("node:fs");
 const { CompressionTypes, Kafka, Partitioners, logLevel } = require("kafkajs");
 
-const [bootstrap, topic] = process.argv.slice(2);
-const kafka = new Kafka({ clientId: "conformance", brokers: [bootstrap], logLevel: logLevel.ERROR });
+const [bootstrap, topic, settingsFile] = process.argv.slice(2);
+const read = (path) => (path ? readFileSync(path, "utf8") : undefined);
+const kafka = new Kafka({
+  clientId: "conformance",
+  brokers: [bootstrap],
+  logLevel: logLevel.ERROR,
+  ...(settingsFile ? securityOf(JSON.parse(read(settingsFile))) : {}),
+});
+
+function securityOf(settings) {
+  const ssl = {
+    ca: [read(settings["ssl.ca.location"])],
+    cert: read(settings["ssl.certificate.location"]),
+    key: read(settings["ssl.key.location"]),
+  };
+  const mechanism = settings["sasl.mechanism"]?.toLowerCase();
+  if (!mechanism) return { ssl };
+  if (mechanism === "oauthbearer") {
+    const oauthBearerProvider = async () => ({ value: read(settings["token.file"]) });
+    return { ssl, sasl: { mechanism, oauthBearerProvider } };
+  }
+  const [username, password] = [settings["sasl.username"], settings["sasl.password"]];
+  return { ssl, sasl: { mechanism, username, password } };
+}
 
 async function produce(options, compression) {
   const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner, ...options });

@@ -1,5 +1,9 @@
 package headrace;
 
+import java.io.IOException;
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
@@ -18,13 +22,14 @@ import org.apache.kafka.streams.kstream.Produced;
  * Counts words with exactly_once_v2 and writes every count: for a word that came n times, the
  * numbers 1 to n, in order, each of them once.
  *
- * <p>Arguments: bootstrap servers, application id, input topic, output topic, state directory. It
- * prints "running" when it has been given work, and runs until it is told to stop.
+ * <p>Arguments: bootstrap servers, application id, input topic, output topic, state directory, and
+ * with security a properties file of client settings. It prints "running" when it has been given
+ * work, and runs until it is told to stop.
  */
 public final class WordCount {
   private WordCount() {}
 
-  public static void main(String[] arguments) throws InterruptedException {
+  public static void main(String[] arguments) throws InterruptedException, IOException {
     StreamsBuilder builder = new StreamsBuilder();
     builder.stream(arguments[2], Consumed.with(Serdes.String(), Serdes.String()))
         .flatMapValues(line -> Arrays.asList(line.split(" ")))
@@ -53,8 +58,13 @@ public final class WordCount {
     stopped.await();
   }
 
-  private static Properties settings(String[] arguments) {
+  private static Properties settings(String[] arguments) throws IOException {
     Properties settings = new Properties();
+    if (arguments.length > 5) {
+      try (Reader file = Files.newBufferedReader(Path.of(arguments[5]))) {
+        settings.load(file);
+      }
+    }
     settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[0]);
     settings.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[1]);
     settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[4]);
