@@ -1,7 +1,6 @@
 """`headrace group`: list, describe, move and delete consumer groups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -21,7 +20,6 @@ from headrace.cli.group.group_removal import (
 )
 from headrace.cli.group.seek import (
     PlannedMove,
-    Positions,
     goal_of,
     move_group,
     partitions_named,
@@ -33,7 +31,6 @@ from headrace.cli.session import Session
 from headrace.client.admin.groups import (
     SHARE,
     GroupDescription,
-    GroupMember,
     ListedGroup,
     describe_group,
     list_groups,
@@ -42,10 +39,11 @@ from headrace.client.admin.offsets import (
     commit_offsets,
     committed_offsets,
     delete_offsets,
-    list_bounds,
 )
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
+from headrace.operations.group_lag import PartitionLag, read_lags, total_lag
+from headrace.operations.group_moves import Positions
 from headrace.protocol.errors import ErrorCode
 
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
@@ -82,27 +80,11 @@ def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None
     session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """A group's position in one partition; None if the group has not committed an offset."""
-
-    partition: TopicPartition
-    committed: int | None
-    end: int | None
-    member: GroupMember | None
-
-    @property
-    def lag(self) -> int | None:
-        if self.committed is None or self.end is None:
-            return None
-        return max(0, self.end - self.committed)
-
-
 @command(app, "describe")
 def describe(session: Session, groups: GroupNames) -> ExitCode | None:
     """Show the state, members and lag of groups."""
 
-    async def work(client: ClusterClient) -> list[tuple[GroupDescription, list[Lag]]]:
+    async def work(client: ClusterClient) -> list[tuple[GroupDescription, Sequence[PartitionLag]]]:
         return [await _describe_lag(client, group, session.timeout_s) for group in groups]
 
     found = session.run(work)
@@ -116,25 +98,9 @@ def describe(session: Session, groups: GroupNames) -> ExitCode | None:
 
 async def _describe_lag(
     client: ClusterClient, name: str, timeout_s: float
-) -> tuple[GroupDescription, list[Lag]]:
+) -> tuple[GroupDescription, Sequence[PartitionLag]]:
     group = await find_group(client, name, timeout_s)
-    committed = await committed_offsets(client, name, timeout_s=timeout_s)
-    owners = {each: member for member in group.members for each in member.partitions}
-    partitions = sorted({*committed, *owners})
-    bounds = await list_bounds(client, partitions, timeout_s=timeout_s)
-    lags = []
-    for each in partitions:
-        bound = bounds[each]
-        at = committed.get(each)
-        lags.append(
-            Lag(
-                each,
-                None if at is None else at.offset,
-                None if isinstance(bound, Refusal) else bound[1],
-                owners.get(each),
-            )
-        )
-    return group, lags
+    return group, await read_lags(client, group, timeout_s=timeout_s)
 
 
 async def find_group(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
@@ -168,15 +134,14 @@ async def no_group(
     return not_found(noun, name, [each.group_id for each in listed if wanted(each)])
 
 
-def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
-    known = [lag.lag for lag in lags if lag.lag is not None]
+def _group_facts(group: GroupDescription, lags: Sequence[PartitionLag]) -> dict[str, object]:
     return {
         "group": group.group_id,
         "type": group.kind,
         "state": group.state,
         "assignor": group.assignor or None,
         "epoch": group.epoch,
-        "total_lag": sum(known),
+        "total_lag": total_lag(lags),
         "members": [
             {
                 "member": member.member_id,
@@ -203,7 +168,9 @@ def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, obje
     }
 
 
-def _group_blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -> list[Block]:
+def _group_blocks(
+    group: GroupDescription, lags: Sequence[PartitionLag], total: object
+) -> list[Block]:
     fields = [
         ("GROUP", group.group_id),
         ("TYPE", group.kind),
