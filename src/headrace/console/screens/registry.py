@@ -1,0 +1,11 @@
+"""All screens. A new screen is added here, and to navigation.py if it has a link there."""
+
+from typing import Final
+
+from headrace.console.screens import overview, topics
+from headrace.console.web.screen import Screen
+
+SCREENS: Final[tuple[Screen, ...]] = (
+    overview.SCREEN,
+    topics.SCREEN,
+)

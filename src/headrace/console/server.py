@@ -1,0 +1,116 @@
+"""Runs the console until a signal stops it."""
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+
+from headrace.console.application import console_app
+from headrace.console.settings import ConsoleSettings, InvalidConsoleSetting
+from headrace.console.web.console import Console
+from headrace.process_tuning import loop_factory
+
+BACKLOG: Final = 128
+MAX_CONNECTIONS: Final = 500
+STOP_TIMEOUT_S: Final = 2
+MAX_HEADER_BYTES: Final = 32 * 1024
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events first, so that open pages do not delay the stop."""
+
+    def __init__(self, config: uvicorn.Config, console: Console) -> None:
+        super().__init__(config)
+        self._console = console
+        self.has_started = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.has_started.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._console.stopping.set()
+        await super().shutdown(sockets)
+
+
+def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
+    """Serves until SIGINT or SIGTERM; `ready` gets the address once connections are accepted."""
+    settings.check()
+    listener = _listener(settings)
+    app = console_app(settings)
+    console: Console = app.state.console
+    console.port = listener.getsockname()[1]
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        backlog=BACKLOG,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        http="h11",
+        lifespan="on",
+        limit_concurrency=MAX_CONNECTIONS,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key or settings.certificate,
+        timeout_graceful_shutdown=STOP_TIMEOUT_S,
+        ws="none",
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+    async def main() -> None:
+        server = _Server(config, console)
+        task = asyncio.ensure_future(server.serve(sockets=[listener]))
+        started = asyncio.ensure_future(server.has_started.wait())
+        await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        if server.started:
+            ready(address(settings, console))
+        await task
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(main())
+
+
+def address(settings: ConsoleSettings, console: Console) -> str:
+    """The console's URL for a browser on this machine."""
+    scheme = "https" if settings.uses_tls else "http"
+    host = settings.host_names[0] if settings.host_names else settings.listen.host
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{scheme}://{host}:{console.port}/"
+
+
+def _listener(settings: ConsoleSettings) -> socket.socket:
+    host, port = settings.listen.host, settings.listen.port
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InvalidConsoleSetting(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InvalidConsoleSetting(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another address with "
+            "--listen"
+        ) from error
+    listener.set_inheritable(False)
+    return listener
+
+
+def log_to_stderr() -> None:
+    """Warnings and errors of the console; nothing of requests, which may contain names."""
+    logging.basicConfig(
+        level=logging.WARNING,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
