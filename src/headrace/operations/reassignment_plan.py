@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headrace.client.admin.reassignments import Move
 from headrace.client.metadata import TopicInfo
 from headrace.client.results import TopicPartition
-from headrace.cluster.replica_balancing import CannotBalance, PlacedPartition, balance
+from headrace.operations.replica_balancing import CannotBalance, PlacedPartition, balance
 
 Replicas = tuple[int, ...]
 Placement = Mapping[TopicPartition, Replicas]

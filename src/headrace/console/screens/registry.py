@@ -2,10 +2,29 @@
 
 from typing import Final
 
-from headrace.console.screens import overview, topics
+from headrace.console.screens import (
+    acls,
+    brokers,
+    groups,
+    overview,
+    quotas,
+    reassignments,
+    share_groups,
+    topics,
+    transactions,
+    users,
+)
 from headrace.console.web.screen import Screen
 
 SCREENS: Final[tuple[Screen, ...]] = (
     overview.SCREEN,
+    brokers.SCREEN,
+    reassignments.SCREEN,
     topics.SCREEN,
+    groups.SCREEN,
+    share_groups.SCREEN,
+    transactions.SCREEN,
+    users.SCREEN,
+    acls.SCREEN,
+    quotas.SCREEN,
 )
