@@ -19,6 +19,7 @@ from headrace.console.screens.reassignment_form import (
     throttle_of,
     to_text,
 )
+from headrace.console.screens.topic_partitions import partitions_of_topic
 from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
 from headrace.console.web.pagination import DEFAULT_PAGE_SIZE, paged
@@ -78,7 +79,7 @@ async def show(page: Page) -> Response:
         unsupported=unsupported,
         throttled=throttled,
         confirm_cancel=CONFIRM_CANCEL,
-        brokers=[each for each in snapshot.brokers],
+        brokers=snapshot.brokers,
         empty=page.integer("empty", -1, low=-1),
     )
 
@@ -154,9 +155,9 @@ async def preview(page: Page) -> Response:
 def sizes_of(snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
     """The size of each partition at its leader."""
     return {
-        TopicPartition(topic.name, partition.index): partition.bytes
+        each: state.bytes
         for topic in snapshot.topics.values()
-        for partition in topic.partitions
+        for each, state in zip(partitions_of_topic(topic), topic.partitions, strict=True)
     }
 
 

@@ -34,6 +34,7 @@ from headrace.console.screens.groups import (
     targets_or_error,
 )
 from headrace.console.screens.seek_form import from_text, goal_of, partitions_of
+from headrace.console.screens.topic_partitions import indexes_of
 from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
 from headrace.console.web.pagination import DEFAULT_PAGE_SIZE, paged
@@ -199,9 +200,7 @@ async def preview_seek(page: Page) -> Response:
     group = await _find_share_group(page, name)
     positions = await share_offsets(page.client, name, timeout_s=page.timeout_s)
     current = {each: at.start_offset for each, at in positions.items() if at.start_offset >= 0}
-    topics = {
-        topic.name: [each.index for each in topic.partitions] for topic in snapshot.topics.values()
-    }
+    topics = {topic.name: indexes_of(topic) for topic in snapshot.topics.values()}
     partitions = partitions_of(form, list(positions), topics)
     bounds = await bounds_or_error(page, partitions)
     requested = await requested_offsets(

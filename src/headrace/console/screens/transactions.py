@@ -19,6 +19,7 @@ from headrace.client.admin.transactions import (
 )
 from headrace.client.errors import ClientError
 from headrace.client.results import Refusal, TopicPartition
+from headrace.console.screens.topic_partitions import partitions_of_topic
 from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
 from headrace.console.web.pagination import DEFAULT_PAGE_SIZE, paged
@@ -172,11 +173,11 @@ async def show_hanging(page: Page) -> Response:
     if topic and topic not in snapshot.topics:
         raise PageError(404, "No such topic", f"There is no topic {topic!r}.")
     partitions = [
-        TopicPartition(each.name, partition.index)
+        partition
         for each in snapshot.topics.values()
         if topic in ("", each.name)
-        for partition in each.partitions
-        if not partition.is_offline
+        for partition, state in zip(partitions_of_topic(each), each.partitions, strict=True)
+        if not state.is_offline
     ]
     now_ms = page.console.clock.wall_ms()
 

@@ -42,6 +42,12 @@ class UserRow(NamedTuple):
     problem: str | None
 
 
+def row_of(name: str, found: list[UserCredential] | Refusal) -> UserRow:
+    if isinstance(found, Refusal):
+        return UserRow(name, (), str(found))
+    return UserRow(name, tuple(found), None)
+
+
 async def show_list(page: Page) -> Response:
     search = page.query("q")
     unavailable: Unavailable | None = None
