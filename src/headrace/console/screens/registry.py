@@ -2,10 +2,15 @@
 
 from typing import Final
 
-from headrace.console.screens import overview, topics
+from headrace.console.screens import login, messages, overview, produce, record, topic, topics
 from headrace.console.web.screen import Screen
 
 SCREENS: Final[tuple[Screen, ...]] = (
     overview.SCREEN,
     topics.SCREEN,
+    topic.SCREEN,
+    messages.SCREEN,
+    record.SCREEN,
+    produce.SCREEN,
+    login.SCREEN,
 )
