@@ -91,10 +91,25 @@ class Decoder:
             case Coding.AUTO:
                 return self._recognised(data)
 
+    def object_of(self, data: bytes | None, coding: Coding) -> tuple[bool, object]:
+        """Whether a JSONPath applies, and to what; without the text, which takes far longer."""
+        if data is None:
+            return True, None
+        if coding is Coding.REGISTRY or (coding is Coding.AUTO and self._is_registered(data)):
+            found = self._registered(data)
+            return found.has_object, found.object
+        try:
+            return True, json.loads(data)
+        except (ValueError, RecursionError):
+            return False, None
+
+    def _is_registered(self, data: bytes) -> bool:
+        return self._registry is not None and has_prefix(data)
+
     def _recognised(self, data: bytes) -> Decoded:
         if not data:
             return Decoded("empty", "")
-        if self._registry is not None and has_prefix(data):
+        if self._is_registered(data):
             return self._registered(data)
         if data[:1] in b'{["-0123456789tfn \n\r\t' and len(data) <= MAX_PARSED_BYTES:
             found = _json(data)

@@ -136,8 +136,8 @@ class Query:
             return False
         if self.json is None:
             return True
-        decoded = decoder.decode(record.value, self.value_coding)
-        return decoded.has_object and self.json.matches(decoded.object)
+        is_data, value = decoder.object_of(record.value, self.value_coding)
+        return is_data and self.json.matches(value)
 
     def _has_text(self, record: Record) -> bool:
         places: list[bytes | None] = [record.value, record.key]

@@ -56,6 +56,7 @@ class Scanner:
         self._query = query
         self._decoder = decoder
         self._aborting: set[int] = set()
+        self._plain_may_match = True
 
     def scan(
         self,
@@ -68,6 +69,8 @@ class Scanner:
     ) -> Scanned:
         """The matches with offsets from `start` to before `end`, at most `max_matches`."""
         found = Scanned(next_offset=start)
+        # One look at all bytes passes over the uncompressed batches, however small they are.
+        self._plain_may_match = not self._query.needles or self._query.may_match(bytes(data))
         left = sorted(aborted, key=lambda each: each.first_offset)
         for pos, header in headers(data, partial_tail=True):
             if header.base_offset >= end:
@@ -107,8 +110,13 @@ class Scanner:
 
     def _matches(self, batch: memoryview, header: BatchHeader, found: Scanned) -> Iterator[Match]:
         query = self._query
-        if query.needles:
-            raw = _decompressed(batch, header)
+        if query.needles and header.codec is Codec.NONE:
+            found.raw_bytes += header.size
+            if not self._plain_may_match or not query.may_match(bytes(batch)):
+                return
+        elif query.needles:
+            payload = batch[HEADER_SIZE:]
+            raw = bytes(decompress(header.codec, payload, max_bytes=MAX_BATCH_BYTES))
             found.raw_bytes += len(raw)
             if not query.may_match(raw):
                 return
@@ -117,10 +125,3 @@ class Scanner:
         for record in iter_records(batch, max_bytes=MAX_BATCH_BYTES):
             if query.matches(record, self._decoder):
                 yield Match(record, header)
-
-
-def _decompressed(batch: memoryview, header: BatchHeader) -> bytes:
-    payload = batch[HEADER_SIZE:]
-    if header.codec is Codec.NONE:
-        return bytes(payload)
-    return bytes(decompress(header.codec, payload, max_bytes=MAX_BATCH_BYTES))

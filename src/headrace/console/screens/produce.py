@@ -32,6 +32,7 @@ async def show(page: Page) -> Response:
         "value": "",
         "value_as": "json",
         "headers": "",
+        "timestamp": "",
     }
     source = page.query("copy")
     if source:
@@ -138,6 +139,7 @@ async def _copied(page: Page, topic: str, source: str) -> dict[str, str]:
         "value": value,
         "value_as": value_as,
         "headers": "\n".join(lines),
+        "timestamp": "",
     }
 
 
