@@ -11,6 +11,7 @@ from headrace.cli import (
     INTERRUPTED,
     cert_commands,
     config_commands,
+    console_commands,
     profile_commands,
     token_commands,
     transaction_commands,
@@ -70,6 +71,7 @@ app.add_typer(profile_commands.app, name="profile")
 produce.register(app)
 consume.register(app)
 kafka_topics.register(app)
+console_commands.register(app)
 
 
 def _show_version(wanted: bool) -> None:

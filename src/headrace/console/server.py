@@ -69,7 +69,7 @@ def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
         await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
         started.cancel()
         if server.started:
-            ready(address(settings, console))
+            ready(login_address(settings, console))
         await task
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -82,6 +82,13 @@ def address(settings: ConsoleSettings, console: Console) -> str:
     host = settings.host_names[0] if settings.host_names else settings.listen.host
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return f"{scheme}://{host}:{console.port}/"
+
+
+def login_address(settings: ConsoleSettings, console: Console) -> str:
+    """The address to open; with credentials in the settings, it has the access token."""
+    if console.access_token is None:
+        return address(settings, console)
+    return f"{address(settings, console)}login?token={console.access_token}"
 
 
 def _listener(settings: ConsoleSettings) -> socket.socket:

@@ -30,6 +30,7 @@ class UpOptions(NamedTuple):
     set: tuple[str, ...] = ()
     log_format: Literal["text", "json"] = "text"
     verbose: bool = False
+    console: bool = False
 
 
 class Option(NamedTuple):
@@ -91,6 +92,7 @@ UP_OPTIONS: Final = (
         choices=("text", "json"),
     ),
     Option("verbose", "flag", "Log normal events as well as warnings and errors."),
+    Option("console", "flag", "Start the web console as well, on http://127.0.0.1:9645/."),
 )
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields

@@ -291,7 +291,7 @@
   }
 
   const pause = document.querySelector("[data-pause]");
-  if (document.querySelector("[data-live]:not(#where)")) {
+  if (document.querySelector("[data-live]:not(#where)") && !document.querySelector("[data-search]")) {
     if (pause) {
       pause.hidden = false;
       pause.addEventListener("click", () => {
@@ -313,6 +313,127 @@
     const field = document.querySelector("input[type=search]");
     if (field) { event.preventDefault(); field.focus(); field.select(); }
   });
+
+  // -- Server-sent events ----------------------------------------------------------------------
+  // Calls handlers[name](data) for each event, until "ended" or close(). A stream that breaks off
+  // is not opened again: its search would begin anew.
+  function openStream(address, handlers, onLost) {
+    const source = new EventSource(address);
+    let over = false;
+    const close = () => { over = true; source.close(); };
+    for (const [name, handle] of Object.entries(handlers)) {
+      source.addEventListener(name, (event) => {
+        if (over) return;
+        if (name === "ended") close();
+        handle(JSON.parse(event.data));
+      });
+    }
+    source.onerror = () => { if (!over) { close(); onLost(); } };
+    window.addEventListener("pagehide", close, { once: true });
+    return close;
+  }
+
+  // -- The record search -----------------------------------------------------------------------
+  function startSearch(section) {
+    const find = (selector) => section.querySelector(selector);
+    const rows = find("tbody");
+    const wrap = find(".table-wrap");
+    const empty = find("[data-search-empty]");
+    const status = find("[data-search-progress]");
+    const bar = find("[data-search-bar]");
+    const stop = find("[data-search-stop]");
+    const problems = find("[data-search-problems]");
+    const order = section.dataset.order;
+    const newestFirst = order === "newest" || order === "tail";
+    const limit = Number(section.dataset.limit);
+    let shown = [];
+    let pending = [];
+    let frame = 0;
+
+    function cell(text, className) {
+      const td = element("td", { class: className });
+      if (text === null) td.append(element("span", { class: "muted" }, "null"));
+      else td.append(element("div", { class: "cell" }, text));
+      return td;
+    }
+    function rowOf(record) {
+      const link = element("a", { href: `${section.dataset.record}${record.partition}/${record.offset}` }, `${record.partition} / ${record.offset}`);
+      const time = element("time", { datetime: record.iso, class: "nowrap" }, record.time);
+      const headers = record.headers.join(", ") + (record.header_count > record.headers.length ? ` and ${record.header_count - record.headers.length} more` : "");
+      return element("tr", {}, element("th", { scope: "row", class: "nowrap" }, link), element("td", {}, time),
+        cell(record.key, "key"), cell(record.value, "value"), element("td", {}, record.kind),
+        element("td", { class: "number" }, record.size), cell(headers, "key"));
+    }
+    const before = (one, other) => {
+      const time = one.ms - other.ms || one.partition - other.partition || one.offset - other.offset;
+      return newestFirst ? -time : time;
+    };
+    function draw() {
+      frame = 0;
+      if (!pending.length) return;
+      const added = new Set(pending);
+      shown = shown.concat(pending).sort(before).slice(0, order === "tail" ? 500 : limit);
+      pending = [];
+      const kept = new Set(shown);
+      empty.hidden = true;
+      wrap.hidden = false;
+      const active = document.activeElement;
+      for (const record of added) if (kept.has(record)) record.row = rowOf(record);
+      rows.replaceChildren(...shown.map((record) => record.row));
+      if (active && active !== document.activeElement && rows.contains(active)) active.focus({ preventScroll: true });
+      localTimes(rows);
+    }
+    function message(title, text) {
+      if (shown.length || pending.length) return;
+      empty.hidden = false;
+      const state = element("div", { class: "state" }, icon("search"), element("h3", {}, title));
+      if (text) state.append(element("p", {}, text));
+      empty.replaceChildren(state);
+    }
+    function finish(text) {
+      cancelAnimationFrame(frame);
+      draw();
+      stop.hidden = true;
+      bar.hidden = true;
+      status.textContent = [text, status.dataset.sum].filter(Boolean).join(" ");
+    }
+
+    const close = openStream(section.dataset.search, {
+      record(record) {
+        pending.push(record);
+        if (!frame) frame = requestAnimationFrame(draw);
+      },
+      progress(done) {
+        status.dataset.sum = `${done.records.toLocaleString("en")} records, ${done.bytes} read in ${done.seconds} s (${done.rate}).`;
+        status.textContent = status.dataset.sum;
+        if (done.all > 0) bar.value = (100 * done.done) / done.all;
+      },
+      problem(problem) {
+        problems.append(element("div", { class: "flash warning" }, icon("warning"), element("div", {}, problem.text)));
+      },
+      ended(end) {
+        finish({ limit: "Limit reached.", end: "Searched to the end.", logout: "The session has ended.", error: "The search failed." }[end.reason]);
+        message("No record found", end.reason === "end" ? "Nothing in this range matches." : "");
+      },
+    }, () => { finish("The connection to the console broke off."); message("Not searched", "Reload the page to search again."); });
+    stop.hidden = false;
+    bar.hidden = order === "tail";
+    if (order === "tail") message("Waiting for new records", "They appear here as they are written.");
+    stop.addEventListener("click", () => { close(); finish("Stopped."); message("Stopped", "No record was found before."); });
+  }
+  document.querySelectorAll("[data-search]").forEach(startSearch);
+
+  // Fields that belong to one choice of a select: data-revealed-by="select=value".
+  for (const select of document.querySelectorAll("[data-reveals]")) {
+    const reveal = () => {
+      for (const field of select.form.querySelectorAll("[data-revealed-by]")) {
+        const [name, value] = field.dataset.revealedBy.split("=");
+        if (name === select.name) field.hidden = select.value !== value;
+      }
+    };
+    select.addEventListener("change", reveal);
+    reveal();
+  }
 
   let resize = 0;
   window.addEventListener("resize", () => {

@@ -87,6 +87,10 @@ class Console:
     def open_session(self, cluster: ClusterConnection | None, user: str | None) -> Session:
         return self._sessions.open(cluster, user, self.clock.monotonic())
 
+    def is_open(self, session: Session) -> bool:
+        """Whether a session goes on: streams of one that ended must end, too."""
+        return self._sessions.find(session.id, self.clock.monotonic(), is_use=False) is session
+
     async def end_session(self, session: Session) -> None:
         self._sessions.remove(session.id)
         await self._close(session)

@@ -1,7 +1,8 @@
 """Limits login attempts, by address and by user name. Pure.
 
-After `FREE_FAILURES` failures, each further one doubles the time until the next attempt. A success
-resets the count of the user name, but not that of the address.
+After `FREE_FAILURES` failures, each further one doubles the time until the next attempt. The caller
+counts an attempt as failed before it makes it, and takes it back if it succeeds: parallel attempts
+are limited as well.
 """
 
 from collections import OrderedDict
@@ -44,8 +45,14 @@ class LoginLimiter:
         while len(self._failures) > MAX_TRACKED:
             self._failures.popitem(last=False)
 
-    def succeeded(self, user_key: str) -> None:
-        self._failures.pop(user_key, None)
+    def succeeded(self, keys: tuple[str, ...]) -> None:
+        """Takes back the attempt that was counted before it was made."""
+        for key in keys:
+            found = self._failures.get(key)
+            if found is not None:
+                found.count -= 1
+                if found.count <= 0:
+                    del self._failures[key]
 
     def _wait_of(self, key: str, now_s: float) -> float:
         found = self._failures.get(key)
