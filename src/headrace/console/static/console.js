@@ -314,6 +314,19 @@
     if (field) { event.preventDefault(); field.focus(); field.select(); }
   });
 
+  // A field of a choice selects the choice: [data-selects=VALUE] a radio button of its form,
+  // [data-selects-option="SELECT=VALUE"] an option.
+  document.addEventListener("input", (event) => {
+    const field = event.target;
+    if (field.dataset.selects) {
+      const radio = field.form.querySelector(`input[type=radio][value="${CSS.escape(field.dataset.selects)}"]`);
+      if (radio) radio.checked = true;
+    } else if (field.dataset.selectsOption) {
+      const [name, value] = field.dataset.selectsOption.split("=");
+      if (field.value) field.form.elements[name].value = value;
+    }
+  });
+
   // -- Server-sent events ----------------------------------------------------------------------
   // Calls handlers[name](data) for each event, until "ended" or close(). A stream that breaks off
   // is not opened again: its search would begin anew.
