@@ -61,8 +61,9 @@ class TransactionRow(NamedTuple):
 def row_of(
     listed: ListedTransaction, detail: TransactionDescription | None, now_ms: int
 ) -> TransactionRow:
-    started = None if detail is None or detail.start_ms < 0 else detail.start_ms
-    age_s = None if started is None else max(0.0, (now_ms - started) / 1000)
+    # Coordinators keep the start of the last transaction after its end.
+    is_open = detail is not None and detail.state in OPEN_STATES and detail.start_ms >= 0
+    age_s = max(0.0, (now_ms - detail.start_ms) / 1000) if detail and is_open else None
     return TransactionRow(listed, detail, age_s)
 
 

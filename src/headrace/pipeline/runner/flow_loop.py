@@ -382,7 +382,7 @@ class FlowLoop:
         if held.offsets == self._in_group:
             return
         try:
-            self._parts.log.commit(self._flow.id, held)
+            self._parts.log.commit(self._flow.id, held.offsets, held)
             self._in_group = dict(held.offsets)
         except Exception as error:
             self._report_event(

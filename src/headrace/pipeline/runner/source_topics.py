@@ -98,9 +98,15 @@ class SourceTopics:
         """Returns the average size of records in these ranges, from a sample."""
         return average_record_bytes(ranges, self._options.read)
 
-    def commit(self, group: str, held: CommittedBatch) -> None:
-        """Commits the group's offsets, so that Kafka tools show the flow's position."""
-        self._admin.commit(group, held.offsets, progress_metadata(held.batch_id, held.version))
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, int], batch: CommittedBatch
+    ) -> None:
+        """Commits the group's offsets, so that Kafka tools show the flow's position.
+
+        The metadata names the last batch, and marks the group as a pipeline's.
+        """
+        metadata = progress_metadata(batch.batch_id, batch.version)
+        self._admin.commit(group, offsets, metadata)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         return {each: at.offset for each, at in self._admin.committed(group).items()}
