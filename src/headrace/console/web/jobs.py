@@ -7,7 +7,7 @@ connection. When the console stops, the process waits for the transaction that i
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.clock import Clock
@@ -27,6 +27,7 @@ class Job:
     result: object = None
     problem: str | None = None
     ended_ms: int | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_running(self) -> bool:
@@ -70,6 +71,7 @@ class Jobs:
             job.problem = str(error) or type(error).__name__
         finally:
             job.ended_ms = self._clock.wall_ms()
+            job.ended.set()
 
     def _forget_oldest(self) -> None:
         done = [key for key, job in self._jobs.items() if not job.is_running]
