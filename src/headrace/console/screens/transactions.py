@@ -14,7 +14,7 @@ from headrace.client.admin.transactions import (
     describe_producers,
     describe_transaction,
     fence,
-    list_transactions,
+    list_transactions_of,
     write_abort_marker,
 )
 from headrace.client.errors import ClientError
@@ -28,6 +28,7 @@ from headrace.operations.hanging_transactions import MAX_TIMEOUT_MS, find_hangin
 from headrace.protocol.errors import ErrorCode
 
 LIST_CACHE_S: Final = 2.0
+BROKER_TIMEOUT_S: Final = 4.0
 HANGING_CACHE_S: Final = 10.0
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 DEFAULT_IDLE_MIN: Final = MAX_TIMEOUT_MS // 60_000
@@ -69,10 +70,8 @@ def row_of(
 
 async def show_list(page: Page) -> Response:
     search, state = page.query("q"), page.query("state")
-    everything = await page.cluster.cached(
-        "transactions",
-        LIST_CACHE_S,
-        lambda: list_transactions(page.client, timeout_s=page.timeout_s),
+    everything, problems = await page.cluster.cached(
+        "transactions", LIST_CACHE_S, lambda: _list_all(page)
     )
     words = search.lower().split()
     found = [
@@ -90,6 +89,7 @@ async def show_list(page: Page) -> Response:
         "transactions.html",
         paged=shown,
         rows=rows,
+        problems=problems,
         states=sorted({each.state for each in everything}),
         open_count=sum(each.state in OPEN_STATES for each in everything),
         state=state,
@@ -97,6 +97,33 @@ async def show_list(page: Page) -> Response:
         level_of=level_of,
         transaction_path=transaction_path,
     )
+
+
+async def _list_all(page: Page) -> tuple[list[ListedTransaction], list[str]]:
+    """The transactions of all brokers that answer, and the errors of the others."""
+    snapshot = await page.snapshot()
+    live = [each.id for each in snapshot.brokers if not each.fenced and each.problem is None]
+    limit_s = min(page.timeout_s, BROKER_TIMEOUT_S)
+    answers = await asyncio.gather(
+        *(list_transactions_of(page.client, broker, timeout_s=limit_s) for broker in live),
+        return_exceptions=True,
+    )
+    found: list[ListedTransaction] = []
+    problems = [
+        f"Broker {each.id} does not answer; the transactions that it coordinates are missing."
+        for each in snapshot.brokers
+        if each.id not in live
+    ]
+    for broker, answer in zip(live, answers, strict=True):
+        if isinstance(answer, ClientError):
+            if len(live) == 1:
+                raise answer
+            problems.append(f"Broker {broker}: {answer}")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found += answer
+    return found, problems
 
 
 def transaction_path(transactional_id: str) -> str:
