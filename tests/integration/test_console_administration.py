@@ -38,7 +38,7 @@ def console(broker: Broker) -> Iterator[ConsoleClient]:
 
 @pytest.fixture(scope="module")
 def read_only(broker: Broker) -> Iterator[ConsoleClient]:
-    with ConsoleClient(broker.bootstrap_servers, "--read-only") as console:
+    with ConsoleClient(broker.bootstrap_servers, read_only=True) as console:
         yield console
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 import uvicorn
+from starlette.applications import Starlette
 
 from headrace.console.application import console_app
 from headrace.console.settings import ConsoleSettings, InvalidConsoleSetting
@@ -33,18 +34,56 @@ class _Server(uvicorn.Server):
         self.has_started.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._console.stopping.set()
+        await self._console.streams.stop()
         await super().shutdown(sockets)
 
 
+class ConsoleServer:
+    """The console on its own event loop, in the thread that calls `run`."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        """Binds the address; raises `InvalidConsoleSetting`."""
+        settings.check()
+        self._settings = settings
+        self._listener = _listener(settings)
+        app = console_app(settings)
+        self.console: Console = app.state.console
+        self.console.port = self._listener.getsockname()[1]
+        self._server = _Server(_config(app, settings), self.console)
+
+    @property
+    def address(self) -> str:
+        return address(self._settings, self.console)
+
+    def run(self, ready: Callable[[str], None]) -> None:
+        """Serves until a signal, or `stop`; `ready` gets the address to open."""
+
+        async def main() -> None:
+            task = asyncio.ensure_future(self._server.serve(sockets=[self._listener]))
+            started = asyncio.ensure_future(self._server.has_started.wait())
+            await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+            started.cancel()
+            if self._server.started:
+                ready(login_address(self._settings, self.console))
+            await task
+
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(main())
+
+    def stop(self) -> None:
+        """Makes `run` return; from any thread."""
+        self._server.should_exit = True
+
+
 def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
-    """Serves until SIGINT or SIGTERM; `ready` gets the address once connections are accepted."""
-    settings.check()
-    listener = _listener(settings)
-    app = console_app(settings)
-    console: Console = app.state.console
-    console.port = listener.getsockname()[1]
-    config = uvicorn.Config(
+    """Serves until SIGINT or SIGTERM; raises `InvalidConsoleSetting`."""
+    server = ConsoleServer(settings)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    server.run(ready)
+
+
+def _config(app: Starlette, settings: ConsoleSettings) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         access_log=False,
         backlog=BACKLOG,
@@ -60,20 +99,6 @@ def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
         ws="none",
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-
-    async def main() -> None:
-        server = _Server(config, console)
-        task = asyncio.ensure_future(server.serve(sockets=[listener]))
-        started = asyncio.ensure_future(server.has_started.wait())
-        await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
-        started.cancel()
-        if server.started:
-            ready(login_address(settings, console))
-        await task
-
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(main())
 
 
 def address(settings: ConsoleSettings, console: Console) -> str:

@@ -88,6 +88,7 @@ class Poller:
         self._first: Future[None] = Future()
         self._waiting: list[Future[None]] = []
         self._task: Future[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     @property
     def history(self) -> tuple[HistoryPoint, ...]:
@@ -118,8 +119,14 @@ class Poller:
 
     async def close(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([asyncio.wrap_future(self._task)], timeout=JOIN_TIMEOUT_S)
+            ended = self._background.submit(self._end())
+            await asyncio.wait([asyncio.wrap_future(ended)], timeout=JOIN_TIMEOUT_S)
+
+    async def _end(self) -> None:
+        """In the poller's loop: waits until its client has closed its connections."""
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
 
     async def _wake_up(self, done: Future[None] | None = None) -> None:
         if done is not None:
@@ -128,6 +135,7 @@ class Poller:
             self._wake.set()
 
     async def _poll(self) -> None:
+        self._polling = asyncio.current_task()
         self._wake = asyncio.Event()
         async with self._new_client() as client:
             while True:

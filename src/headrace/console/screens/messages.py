@@ -79,7 +79,7 @@ async def stream(page: Page) -> Response:
             f"{MAX_SEARCHES} searches of this session are running; stop one of them first.",
         )
     events = _events(page, topic.name, _partitions_of(query, topic), query)
-    return event_stream(events, page.console.stopping)
+    return event_stream(events, page.console.streams)
 
 
 def query_of(page: Page, topic: TopicState) -> Query:

@@ -16,6 +16,7 @@ from headrace.console.cluster.poller import BackgroundLoop
 from headrace.console.settings import ConsoleSettings
 from headrace.console.web.assets import Assets
 from headrace.console.web.jobs import Jobs
+from headrace.console.web.events import Streams
 from headrace.console.web.login_limiter import LoginLimiter
 from headrace.console.web.sessions import Session, SessionStore
 from headrace.console.web.templates import Templates
@@ -39,7 +40,7 @@ class Console:
         self.jobs = Jobs(clock)
         self.access_token = secrets.token_urlsafe(24) if settings.has_credentials else None
         """Of a console whose settings have credentials: visitors prove that they started it."""
-        self.stopping = asyncio.Event()
+        self.streams = Streams()
         self._background = BackgroundLoop()
         self._sessions = SessionStore(
             idle_timeout_s=settings.idle_timeout_s,
@@ -68,7 +69,7 @@ class Console:
             self.shared_connection().poller.touch()
 
     async def stop(self) -> None:
-        self.stopping.set()
+        await self.streams.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
             with suppress(asyncio.CancelledError):
