@@ -15,8 +15,8 @@ from headrace.console.cluster.connection import ClusterConnection
 from headrace.console.cluster.poller import BackgroundLoop
 from headrace.console.settings import ConsoleSettings
 from headrace.console.web.assets import Assets
-from headrace.console.web.jobs import Jobs
 from headrace.console.web.events import Streams
+from headrace.console.web.jobs import Jobs
 from headrace.console.web.login_limiter import LoginLimiter
 from headrace.console.web.sessions import Session, SessionStore
 from headrace.console.web.templates import Templates
