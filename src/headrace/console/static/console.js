@@ -195,7 +195,7 @@
   }
 
   function showLost() {
-    const where = document.getElementById("where");
+    const where = document.getElementById("freshness");
     if (where) where.replaceChildren(element("span", { class: "badge critical" }, icon("critical"), "The console does not answer"), element("span", {}, "Trying again every 15 seconds."));
   }
 
@@ -291,7 +291,7 @@
   }
 
   const pause = document.querySelector("[data-pause]");
-  if (document.querySelector("[data-live]:not(#where)") && !document.querySelector("[data-search]")) {
+  if (document.querySelector("[data-live]:not(#freshness)") && !document.querySelector("[data-search]")) {
     if (pause) {
       pause.hidden = false;
       pause.addEventListener("click", () => {
