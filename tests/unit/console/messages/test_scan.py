@@ -53,10 +53,19 @@ def test_a_partial_last_batch_is_left_for_the_next_fetch() -> None:
 
 def test_a_damaged_batch_is_reported_and_passed_over() -> None:
     damaged = bytearray(batch(0, b"x" * 100, codec=Codec.ZSTD))
-    damaged[70:90] = bytes(20)
+    damaged[64:70] = bytes(6)
     found = scan(bytes(damaged) + batch(1, b"good"))
     assert offsets(found) == [1]
     assert "offset 0" in found.problem
+
+
+def test_a_damaged_header_ends_the_scan_of_its_chunk_with_a_reason() -> None:
+    damaged = bytearray(batch(1, b"lost"))
+    damaged[16] = 9  # the magic byte
+    found = scan(batch(0, b"good") + bytes(damaged), end=5)
+    assert offsets(found) == [0]
+    assert "what follows offset 1" in found.problem
+    assert found.next_offset == 5
 
 
 def test_records_of_aborted_transactions_are_left_out_unless_asked_for() -> None:
