@@ -19,7 +19,9 @@ _SECRETS: Final = frozenset({"sasl.username", "sasl.password"})
 class ConsoleProcess:
     """A running console; it prints its address itself."""
 
-    def __init__(self, servers: str, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, servers: str, settings: Mapping[str, str] | None = None, *, free_port: bool = False
+    ) -> None:
         """`settings` are those of a client; visitors log in with credentials of their own."""
         given = (settings or {}).items()
         chosen = [f"{name}={value}" for name, value in given if name not in _SECRETS]
@@ -32,6 +34,7 @@ class ConsoleProcess:
                 *(sys.executable, "-m", "headrace", "console", "--until-stdin-ends"),
                 *("-b", servers),
                 *words,
+                *(("--listen", "127.0.0.1:0") if free_port else ()),
             ],
             stdin=subprocess.PIPE,
             stdout=STDERR,  # a caller may read the broker's stdout, or close it

@@ -67,7 +67,7 @@ def up(options: UpOptions) -> int:
             greeting = secured.greeting
         start_console = None
         if options.console:
-            start_console = _console_starter(secured.client if options.secure else None)
+            start_console = _console_starter(options, secured.client if options.secure else None)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(
                 _serve_until_stopped(settings, temporary, greeting, environment, start_console)
@@ -79,8 +79,13 @@ def up(options: UpOptions) -> int:
         _remove_directory(temporary)
 
 
-def _console_starter(client_file: Path | None) -> "Callable[[Broker], ConsoleProcess]":
-    """Starts the console once the broker serves; `client_file` has TLS settings for its clients."""
+def _console_starter(
+    options: UpOptions, client_file: Path | None
+) -> "Callable[[Broker], ConsoleProcess]":
+    """Starts the console once the broker serves; `client_file` has TLS settings for its clients.
+
+    A broker on a free port has a console on a free port.
+    """
     from importlib.util import find_spec
 
     from headrace.cli.broker.console_process import ConsoleProcess
@@ -92,7 +97,9 @@ def _console_starter(client_file: Path | None) -> "Callable[[Broker], ConsolePro
 
     def begin(broker: Broker) -> ConsoleProcess:
         return ConsoleProcess(
-            broker.bootstrap_servers, None if client_file is None else _read_file(client_file)
+            broker.bootstrap_servers,
+            None if client_file is None else _read_file(client_file),
+            free_port=options.port == 0,
         )
 
     return begin

@@ -4,6 +4,7 @@ The speed of a text search is that of decompression: a batch whose decompressed 
 is passed over without decoding a record.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -71,30 +72,47 @@ class Scanner:
         found = Scanned(next_offset=start)
         # One look at all bytes passes over the uncompressed batches, however small they are.
         self._plain_may_match = not self._query.needles or self._query.may_match(bytes(data))
-        left = sorted(aborted, key=lambda each: each.first_offset)
-        for pos, header in headers(data, partial_tail=True):
-            if header.base_offset >= end:
-                found.next_offset = end
-                break
-            batch = data[pos : pos + header.size]
-            found.log_bytes += header.size
-            found.records += header.record_count
-            while left and left[0].first_offset <= header.last_offset:
-                self._aborting.add(left.pop(0).producer_id)
-            try:
-                if header.is_control:
-                    self._end_transaction(batch, header)
-                elif not self._is_aborted(header):
-                    for match in self._matches(batch, header, found):
-                        if start <= match.record.offset < end:
-                            found.matches.append(match)
-                            if len(found.matches) >= max_matches:
-                                found.next_offset = match.record.offset + 1
-                                return found
-            except RecordError as error:
-                found.problem = f"the batch at offset {header.base_offset} is damaged: {error}"
-            found.next_offset = max(header.next_offset, found.next_offset)
+        left = deque(sorted(aborted, key=lambda each: each.first_offset))
+        try:
+            for pos, header in headers(data, partial_tail=True):
+                if header.base_offset >= end:
+                    found.next_offset = end
+                    break
+                while left and left[0].first_offset <= header.last_offset:
+                    self._aborting.add(left.popleft().producer_id)
+                batch = data[pos : pos + header.size]
+                self._scan_batch(batch, header, found, range(start, end), max_matches)
+                if len(found.matches) >= max_matches:
+                    break
+        except RecordError as error:  # without a header, the next batch cannot be found
+            found.problem = f"what follows offset {found.next_offset} is damaged: {error}"
+            found.next_offset = end
         return found
+
+    def _scan_batch(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        found: Scanned,
+        wanted: range,
+        max_matches: int,
+    ) -> None:
+        """Adds the matches of one batch; a damaged payload is reported and passed over."""
+        found.log_bytes += header.size
+        found.records += header.record_count
+        try:
+            if header.is_control:
+                self._end_transaction(batch, header)
+            elif not self._is_aborted(header):
+                for match in self._matches(batch, header, found):
+                    if match.record.offset in wanted:
+                        found.matches.append(match)
+                        if len(found.matches) >= max_matches:
+                            found.next_offset = match.record.offset + 1
+                            return
+        except RecordError as error:
+            found.problem = f"the batch at offset {header.base_offset} is damaged: {error}"
+        found.next_offset = max(header.next_offset, found.next_offset)
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         return (

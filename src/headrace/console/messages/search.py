@@ -21,6 +21,7 @@ from headrace.console.messages.query import Query, first_window, windows_backwar
 from headrace.console.messages.scan import Match, Scanned, Scanner
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch_header import headers
+from headrace.records.errors import RecordError
 
 PARALLEL: Final = 2
 """Partitions searched at once; more only take turns with the interpreter."""
@@ -343,6 +344,7 @@ class Search:
 def _end_of(chunk: Chunk, offset: int) -> int:
     """The offset after the last whole batch."""
     end = offset
-    for _, header in headers(chunk.data, partial_tail=True):
-        end = header.next_offset
+    with suppress(RecordError):  # the scan reports it
+        for _, header in headers(chunk.data, partial_tail=True):
+            end = header.next_offset
     return end

@@ -142,7 +142,17 @@
     }
   }
 
+  // The button of a destructive form works once the name is typed. The server checks the name too.
+  function guardForm(form) {
+    const field = form.querySelector("[name=confirm]");
+    const submit = form.querySelector("button.danger");
+    const check = () => { submit.disabled = field.value.trim() !== form.dataset.confirm; };
+    field.addEventListener("input", check);
+    check();
+  }
+
   function decorate(root) {
+    root.querySelectorAll("form[data-confirm]").forEach(guardForm);
     root.querySelectorAll("[data-chart]").forEach(drawChart);
     root.querySelectorAll("[data-spark]").forEach(drawSpark);
     localTimes(root);
@@ -195,7 +205,7 @@
   }
 
   function showLost() {
-    const where = document.getElementById("where");
+    const where = document.getElementById("freshness");
     if (where) where.replaceChildren(element("span", { class: "badge critical" }, icon("critical"), "The console does not answer"), element("span", {}, "Trying again every 15 seconds."));
   }
 
@@ -223,14 +233,6 @@
     const note = element("div", { class: "flash info" }, icon("info"), element("div", {}, text));
     place.replaceChildren(note);
     setTimeout(() => note.remove(), 6000);
-  }
-
-  for (const form of document.querySelectorAll("form[data-confirm]")) {
-    const field = form.querySelector("[name=confirm]");
-    const submit = form.querySelector("button.danger");
-    const check = () => { submit.disabled = field.value.trim() !== form.dataset.confirm; };
-    field.addEventListener("input", check);
-    check();
   }
 
   // A form is sent once: a second click on its button must not repeat the change.
@@ -291,7 +293,7 @@
   }
 
   const pause = document.querySelector("[data-pause]");
-  if (document.querySelector("[data-live]:not(#where)") && !document.querySelector("[data-search]")) {
+  if (document.querySelector("[data-live]:not(#freshness)") && !document.querySelector("[data-search]")) {
     if (pause) {
       pause.hidden = false;
       pause.addEventListener("click", () => {
