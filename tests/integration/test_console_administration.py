@@ -2,16 +2,32 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.client.results import TopicPartition
+from headrace.pipeline.application.history import RunHistory
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
+from headrace.pipeline.core.group_metadata import progress_metadata
 from headrace.pipeline.dead_letters.headers import Facts, letter_headers
+from headrace.pipeline.runner.events import Event, EventKind
+from headrace.pipeline.source.admin import LogAdmin
+from headrace.pipeline.source.settings import ReadSettings
 from headrace.testing import Broker
 from support.console.client import Answer, ConsoleClient
 from support.waiting import wait_for
+from support.wire.batches import topic_id_of
+from support.wire.connection import Wire
+from support.wire.share_member import (
+    ShareMember,
+    join_share_group,
+    leave_share_group,
+    set_group_config,
+)
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -21,6 +37,7 @@ DEADLINE_S = 30.0
 TOPIC = "orders"
 RECORDS = 30
 LETTERS = 7
+ACCEPT, RELEASE, REJECT = 1, 2, 3
 
 
 @pytest.fixture(scope="module")
@@ -243,6 +260,16 @@ def test_an_open_transaction_is_shown_and_aborted(console: ConsoleClient, broker
     assert f"Aborted the transaction of {name}" in done.text
 
 
+def test_an_abort_of_what_does_not_hang_changes_nothing(console: ConsoleClient) -> None:
+    assert "No hanging transaction" in console.get("/transactions/hanging?minutes=0").text
+    refused = console.post(
+        "/transactions/actions/abort-hanging", topic=TOPIC, partition="0", start="0",
+        producer_id="77", confirm=f"{TOPIC}-0",
+    )  # fmt: skip
+    assert refused.status == 409
+    assert "has no open transaction at 0 any more" in refused.text
+
+
 def test_the_disks_and_the_sources_of_settings_are_shown(console: ConsoleClient) -> None:
     page = console.get("/brokers")
     assert "controller" in page.text
@@ -377,6 +404,80 @@ def test_dead_letters_are_grouped_edited_and_sent_again_exactly_once(
     assert len(values) == LETTERS
     audit = console.get("/dead-letters/orders.dlq").text
     assert "console: anonymous" in audit
+
+
+def test_a_share_group_shows_deliveries_and_is_moved_and_deleted(
+    console: ConsoleClient, broker: Broker
+) -> None:
+    wire = Wire(broker.bootstrap_servers)
+    set_group_config(wire, "jobs", share_auto_offset_reset="earliest")
+    member = join_share_group(wire, "jobs", TOPIC)
+    share = ShareMember(wire, "jobs", topic_id_of(wire, TOPIC), member)
+    wait_for(lambda: share.acquire(max_records=4) != [], "a fetch", deadline_s=DEADLINE_S)
+    share.acknowledge((0, 0, [RELEASE]), (1, 1, [REJECT]), (3, 3, [ACCEPT]))
+    page = console.get("/share-groups/jobs")
+    assert "Waiting for redelivery 1 records, at most 1 delivery" in page.text
+    assert "Archived 1 rejected" in page.text
+    assert "to redeliver" in page.text
+    assert console.get("/groups/jobs").path in ("/groups/jobs", "/share-groups/jobs")
+    leave_share_group(wire, "jobs", member)
+    wire.close()
+    preview = console.post(
+        "/share-groups/actions/seek-preview", group="jobs", mode="latest", topic=TOPIC,
+        partitions="1",
+    )  # fmt: skip
+    moved = console.post(
+        "/share-groups/actions/seek", group="jobs", offsets=preview.hidden("offsets"),
+        confirm="jobs",
+    )  # fmt: skip
+    assert "Share group jobs: moved in 1 partition." in moved.text
+    forgotten = console.post(
+        "/share-groups/actions/delete-offsets", group="jobs", topic=TOPIC, confirm=TOPIC
+    )
+    assert f"Deleted the state of jobs in {TOPIC}." in forgotten.text
+    assert (
+        "Deleted share group jobs."
+        in console.post("/share-groups/actions/delete", group="jobs", confirm="jobs").text
+    )
+
+
+def test_a_pipeline_is_found_by_its_offsets_and_by_its_checkpoint(
+    broker: Broker, tmp_path: Path
+) -> None:
+    admin = LogAdmin(ReadSettings(broker.bootstrap_servers))
+    offsets = {TopicPartition(TOPIC, 0): 5}
+    admin.commit("elsewhere", offsets, progress_metadata(412, "8810"))
+    admin.commit("orders_to_lake", offsets, progress_metadata(2, "9"))
+    checkpoint = Checkpoint(str(tmp_path / "checkpoints" / "lake"))
+    with checkpoint.locked("orders_to_lake"), RunHistory(checkpoint.history) as history:
+        run = {"host": "worker-3", "pid": 4711, "started_ms": 1, "version": "1"}
+        checkpoint.save_run({**run, "spec": {"sink": "a <lake>"}})
+        for number, seconds in ((1, 1.0), (2, 3.0)):
+            history.add(
+                Event(
+                    "orders_to_lake",
+                    EventKind.BATCH,
+                    batch_id=number,
+                    rows=7,
+                    seconds=seconds,
+                    phases={"write": seconds},
+                    version=str(number + 7),
+                    offsets=offsets,
+                )
+            )
+        with ConsoleClient(broker.bootstrap_servers, pipelines=(str(tmp_path),)) as console:
+            listed = eventually(lambda: console.get("/pipelines"), "elsewhere")
+            assert "elsewhere unknown" in listed.text
+            assert "orders_to_lake running" in listed.text
+            page = console.get("/pipelines/orders_to_lake")
+            assert "Last run on worker-3, process 4711" in page.text
+            assert "Table version 9" in page.text
+            assert 'aria-label="write 3 s"' in page.raw
+            assert "sink: a <lake>" in page.text
+            assert "a &lt;lake&gt;" in page.raw
+            other = console.get("/pipelines/elsewhere")
+            assert "Only the cluster's view" in other.text
+            assert "Table version 8810" in other.text
 
 
 def read_all(bootstrap: str, topic: str) -> tuple[list[bytes], list[list[tuple[str, bytes]]]]:

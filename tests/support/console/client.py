@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import NamedTuple, Self
@@ -32,9 +33,11 @@ class Answer(NamedTuple):
 class ConsoleClient:
     """A console of its own, and one visitor."""
 
-    def __init__(self, bootstrap: str, *, refresh_s: float = 0.2, **options: object) -> None:
+    def __init__(
+        self, client: Mapping[str, str] | str, *, refresh_s: float = 0.2, **options: object
+    ) -> None:
         self._open = ExitStack()
-        console = self._open.enter_context(served(bootstrap, refresh_s=refresh_s, **options))
+        console = self._open.enter_context(served(client, refresh_s=refresh_s, **options))
         self._visitor: Visitor = console.visitor()
 
     def __enter__(self) -> Self:
@@ -42,6 +45,10 @@ class ConsoleClient:
 
     def __exit__(self, *error: object) -> None:
         self._open.close()
+
+    def log_in(self, user: str, password: str) -> None:
+        self.get("/login")
+        assert self.post("/login", user=user, secret=password).path != "/login"
 
     def get(self, path: str) -> Answer:
         return self._follow(path, self._visitor.get(path))
