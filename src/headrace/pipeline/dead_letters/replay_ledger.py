@@ -15,7 +15,7 @@ from headrace.client.results import TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters.dead_letter_reader import Letter
 from headrace.pipeline.source.admin import LogAdmin, TopicLayout, all_partitions
-from headrace.pipeline.source.record_reader import read_range
+from headrace.pipeline.source.plain_records import read_records
 from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 from headrace.records.record import Record
 
@@ -115,18 +115,11 @@ def read_entries(
     if not partitions:
         return
     first, last = admin.earliest(partitions), admin.latest(partitions)
-    for each in partitions:
-        wanted = OffsetRange(*each, first[each], last[each])
-        for time_ms, value in _values(settings, wanted):
-            entry = _entry(each, time_ms, value, layout.topic_id)
-            if entry is not None:
-                yield entry
-
-
-def _values(settings: ReadSettings, wanted: OffsetRange) -> Iterator[tuple[int, bytes | None]]:
-    if wanted.size:
-        for chunk in read_range(wanted, settings._replace(read_committed=True)):
-            yield from zip(chunk.timestamp_ms.to_pylist(), chunk.value.to_pylist(), strict=True)
+    ranges = [OffsetRange(*each, first[each], last[each]) for each in partitions]
+    for at, record in read_records(ranges, settings._replace(read_committed=True)):
+        entry = _entry(at, record.timestamp, record.value, layout.topic_id)
+        if entry is not None:
+            yield entry
 
 
 def _entry(
