@@ -6,7 +6,7 @@ audit record, with the time, the user and the offsets.
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -26,9 +26,16 @@ from headrace.console.web.errors import PageError
 from headrace.console.web.jobs import AlreadyRunning, Job
 from headrace.console.web.page import Page
 from headrace.console.web.screen import Screen, get, post
-
-if TYPE_CHECKING:
-    from headrace.pipeline.dead_letters.replay import ReplayResult, Request
+from headrace.pipeline.dead_letters.error_groups import group_key
+from headrace.pipeline.dead_letters.headers import own_headers
+from headrace.pipeline.dead_letters.letter_selection import (
+    EditedRecord,
+    Edits,
+    LetterPlace,
+    LetterSelection,
+)
+from headrace.pipeline.dead_letters.python_fix import unchanged
+from headrace.pipeline.dead_letters.replay import ReplayResult, Request
 
 SCAN_CACHE_S: Final = 10.0
 ANONYMOUS: Final = "anonymous"
@@ -94,8 +101,6 @@ async def show_group(page: Page) -> Response:
     group = next((each for each in findings.groups if digest_of(each.key) == digest), None)
     if group is None:
         raise PageError(404, "No such group", "No dead letter has this error any more.")
-    from headrace.pipeline.dead_letters.letter_selection import LetterSelection
-
     letters = await page.cluster.cached(
         ("letters", topic, digest),
         SCAN_CACHE_S,
@@ -133,8 +138,6 @@ async def show_letter(page: Page) -> Response:
         int(partition),
         int(offset),
     )
-    from headrace.pipeline.dead_letters.headers import own_headers
-
     return page.render(
         "dead_letter.html",
         topic=topic,
@@ -146,14 +149,8 @@ async def show_letter(page: Page) -> Response:
         value_shown=pretty(letter.record.value),
         headers=[(name, content_of(value)) for name, value in own_headers(letter.record.headers)],
         topic_path=topic_path,
-        digest=digest_of(_group_key(letter.facts)),
+        digest=digest_of(group_key(letter.facts)),
     )
-
-
-def _group_key(facts: object) -> tuple[str, ...]:
-    from headrace.pipeline.dead_letters.error_groups import group_key
-
-    return group_key(facts)  # type: ignore[arg-type]  # imported with the first use only
 
 
 # --- replay --------------------------------------------------------------------------------------
@@ -169,17 +166,8 @@ class SampleRow(NamedTuple):
     goes: bool
 
 
-def _request(page: Page, topic: str) -> "Request":
+def _request(page: Page, topic: str) -> Request:
     """The replay that the form describes; raises `PageError`."""
-    with work.pipeline_errors():
-        from headrace.pipeline.dead_letters.letter_selection import (
-            EditedRecord,
-            Edits,
-            LetterPlace,
-            LetterSelection,
-        )
-        from headrace.pipeline.dead_letters.python_fix import unchanged
-        from headrace.pipeline.dead_letters.replay import Request
     group, place = page.field("group"), page.field("place")
     places = None
     edits: Edits | None = None
@@ -228,7 +216,7 @@ async def preview(page: Page) -> Response:
     )
 
 
-def _samples(outcome: "ReplayResult") -> list[SampleRow]:
+def _samples(outcome: ReplayResult) -> list[SampleRow]:
     rows = []
     for letter, made in outcome.samples:
         if isinstance(made, Exception):
@@ -264,7 +252,7 @@ async def replay(page: Page) -> Response:
     servers, security = page.settings.servers, page.cluster.security
 
     def run(job: Job) -> object:
-        def tell(outcome: "ReplayResult") -> None:
+        def tell(outcome: ReplayResult) -> None:
             job.progress = _progress(outcome)
 
         return _progress(work.execute(servers, security, request, tell))
@@ -277,7 +265,7 @@ async def replay(page: Page) -> Response:
     return page.redirect(f"{topic_path(topic)}/replay")
 
 
-def _progress(outcome: "ReplayResult") -> Progress:
+def _progress(outcome: ReplayResult) -> Progress:
     return Progress(outcome.total, dict(outcome.sent), outcome.not_fixed, outcome.done_before)
 
 
