@@ -15,7 +15,7 @@ def data(offset: int, producer_id: int) -> bytes:
             producer_epoch=0,
             base_sequence=0,
             is_transactional=True,
-        )  # fmt: skip
+        )
     )
 
 
