@@ -220,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             fast_path is not None
             and nbytes == fast_path.packet_bytes
             and not buffer.end
-            and buffer.bytes.startswith(fast_path.packet_prefix)
+            and buffer.bytes[:SIZE_BYTES] == fast_path.packet_prefix  # type: ignore[comparison-overlap]
             and self.state is _READY
             and not self._pending
             and fast_path.try_serve(buffer.bytes, SIZE_BYTES)
