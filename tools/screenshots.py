@@ -1,3 +1,4 @@
+# ruff: noqa: INP001  # a script of its own, not a package
 """Takes screenshots of the console with a broker of its own (`script/screenshots`)."""
 
 import argparse
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _write_for_a_while(servers: str) -> None:
     """Traffic, so that the charts show something."""
     producer = Producer({"bootstrap.servers": servers})
-    numbers = random.Random(7)
+    numbers = random.Random(7)  # noqa: S311
     pause = threading.Event()
     for _ in range(HISTORY_S * 4):
         for number in range(numbers.randint(20, 120)):

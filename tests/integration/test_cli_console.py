@@ -61,7 +61,7 @@ def test_a_console_serves_until_it_is_stopped(bootstrap: str) -> None:
         address = address_in(process.stdout)
         assert "X1" in page(address)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(TIMEOUT_S) in (0, 143)
+        assert process.wait(TIMEOUT_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
 

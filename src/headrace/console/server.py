@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
@@ -33,6 +36,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.has_started.set()
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn would end the process with the signal once it has stopped."""
+        yield
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._console.streams.stop()
         await super().shutdown(sockets)
@@ -59,6 +67,10 @@ class ConsoleServer:
         """Serves until a signal, or `stop`; `ready` gets the address to open."""
 
         async def main() -> None:
+            if threading.current_thread() is threading.main_thread():
+                loop = asyncio.get_running_loop()
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    loop.add_signal_handler(number, self.stop)
             task = asyncio.ensure_future(self._server.serve(sockets=[self._listener]))
             started = asyncio.ensure_future(self._server.has_started.wait())
             await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
