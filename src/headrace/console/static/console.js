@@ -366,7 +366,7 @@
     let frame = 0;
 
     function cell(text, className) {
-      const td = element("td", { class: className });
+      const td = element("td", { class: className, role: "cell" });
       if (text === null) td.append(element("span", { class: "muted" }, "null"));
       else td.append(element("div", { class: "cell" }, text));
       return td;
@@ -375,9 +375,10 @@
       const link = element("a", { href: `${section.dataset.record}${record.partition}/${record.offset}` }, `${record.partition} / ${record.offset}`);
       const time = element("time", { datetime: record.iso, class: "nowrap" }, record.time);
       const headers = record.headers.join(", ") + (record.header_count > record.headers.length ? ` and ${record.header_count - record.headers.length} more` : "");
-      return element("tr", {}, element("th", { scope: "row", class: "nowrap" }, link), element("td", {}, time),
-        cell(record.key, "key"), cell(record.value, "value"), element("td", {}, record.kind),
-        element("td", { class: "number" }, record.size), cell(headers, "key"));
+      const plain = (className, content) => element("td", { class: className, role: "cell" }, content);
+      return element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader", class: "nowrap" }, link), plain("when", time),
+        cell(record.key, "key"), cell(record.value, "value"), plain("kind", record.kind),
+        plain("number size", record.size), cell(headers, "key headers"));
     }
     const before = (one, other) => {
       const time = one.ms - other.ms || one.partition - other.partition || one.offset - other.offset;
