@@ -6,6 +6,7 @@ audit record, with the time, the user and the offsets.
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ from headrace.pipeline.dead_letters.python_fix import unchanged
 from headrace.pipeline.dead_letters.replay import ReplayResult, Request
 
 SCAN_CACHE_S: Final = 10.0
+SHORT_REPLAY_S: Final = 1.0
 ANONYMOUS: Final = "anonymous"
 SENT_FIELDS: Final = (
     "group", "place", "to", "limit", "edited",
@@ -258,9 +260,13 @@ async def replay(page: Page) -> Response:
         return _progress(work.execute(servers, security, request, tell))
 
     try:
-        page.console.jobs.start(_key(topic), f"the replay of {topic}", run)
+        job = page.console.jobs.start(_key(topic), f"the replay of {topic}", run)
     except AlreadyRunning:
         page.flash("A replay of this topic is running already.", "warning")
+    else:
+        with suppress(TimeoutError):  # a short replay shows its result at once
+            async with asyncio.timeout(SHORT_REPLAY_S):
+                await job.ended.wait()
     page.cluster.forget_cached()
     return page.redirect(f"{topic_path(topic)}/replay")
 

@@ -129,7 +129,7 @@ async def show_list(page: Page) -> Response:
         page.integer("page", 1, low=1),
         page.integer("size", DEFAULT_PAGE_SIZE),
     )
-    details = [await _with_history(page, row) for row in shown.rows]
+    details = await asyncio.gather(*(_with_history(page, row) for row in shown.rows))
     return page.render(
         "pipelines.html",
         paged=shown,

@@ -3,6 +3,7 @@
 A share group is listed with the other groups; this list has what only share groups have.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -57,11 +58,11 @@ async def show_list(page: Page) -> Response:
         page.integer("page", 1, low=1),
         page.integer("size", DEFAULT_PAGE_SIZE),
     )
-    positions = {group.id: await _positions_or_none(page, group) for group in shown.rows}
+    sums = await asyncio.gather(*(_sums_or_none(page, group) for group in shown.rows))
     return page.render(
         "share_groups.html",
         groups=shown,
-        positions=positions,
+        positions={group.id: of for group, of in zip(shown.rows, sums, strict=True)},
         states=sorted({group.state for group in snapshot.groups.values() if group.kind == SHARE}),
         state=state,
         search=search,
@@ -78,7 +79,7 @@ class ShareSums(NamedTuple):
     lag: int | None
 
 
-async def _positions_or_none(page: Page, group: GroupState) -> ShareSums | None:
+async def _sums_or_none(page: Page, group: GroupState) -> ShareSums | None:
     async def load() -> Mapping[TopicPartition, SharePosition]:
         return await share_offsets(page.client, group.id, timeout_s=page.timeout_s)
 
