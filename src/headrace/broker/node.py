@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
@@ -108,6 +109,7 @@ class Broker:
         )
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
+        self.request_meters: RequestMeters | None = None  # with an HTTP port
         self._role_listeners: list[RoleChanged] = [self._coordinator_role_changed]
         self._metadata_in_memory = ephemeral
         self._cluster_role: ClusterRole | None = None
@@ -276,7 +278,7 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
-        dispatcher = Dispatcher(self)
+        dispatcher = self._dispatcher()
         self.server = Server(
             self.loop,
             self.clock,
@@ -300,6 +302,18 @@ class Broker:
         except BaseException:
             self.abort()
             raise
+
+    def _dispatcher(self) -> Dispatcher:
+        """Requests are counted only if there is an HTTP port that shows the counters."""
+        if self.settings.http_listener is None:
+            return Dispatcher(self)
+        from headrace.broker.network.metered_dispatch import MeteredDispatcher
+        from headrace.broker.network.request_meter import RequestMeters
+        from headrace.metrics.topic_traffic import BrokerTraffic
+
+        self.partitions.traffic = BrokerTraffic()
+        self.request_meters = RequestMeters(self.clock.monotonic)
+        return MeteredDispatcher(self, self.request_meters, self.clock.monotonic)
 
     async def _start(self) -> None:
         if not self.settings.log_dirs:

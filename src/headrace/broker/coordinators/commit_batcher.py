@@ -10,6 +10,7 @@ connections wakes up once for all its responses.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,8 +21,10 @@ from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import Deferred
 from headrace.coordinator.group.offsets.fast_commit import prepare_commits
+from headrace.protocol.api import ApiKey
 
 if TYPE_CHECKING:
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.coordinator.group.group_shard import GroupShard
 
@@ -32,14 +35,18 @@ MAX_COMMITS_A_BATCH: Final = 500
 class CommitBatcher:
     """The commits of this iteration of the loop."""
 
-    __slots__ = ("_batch", "_groups", "_image", "_loop", "_stored")
+    __slots__ = ("_batch", "_groups", "_image", "_loop", "_meters", "_stored", "_times")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         groups: "CoordinatorRuntime[GroupShard]",
         image: Callable[[], MetadataImage],
+        meters: "RequestMeters | None" = None,
     ) -> None:
+        """`meters` is set if the broker counts and times requests."""
+        self._meters = meters
+        self._times = None if meters is None else _Times(meters.monotonic)
         self._loop = loop
         self._groups = groups
         self._image = image
@@ -50,9 +57,13 @@ class CommitBatcher:
         """The caller blocks the connection until `commit` has responded or has fallen back."""
         if not self._batch:
             self._loop.call_soon(self._store)
+            if self._times is not None:
+                self._times.begin()
         self._batch.append(commit)
 
     def _store(self) -> None:
+        if self._times is not None:
+            self._times.resume()
         batch, self._batch = self._batch, []
         by_runner: dict[ShardRunner[GroupShard], list[CommitFastPath]] = {}
         for commit in batch:
@@ -115,6 +126,39 @@ class CommitBatcher:
         stored, self._stored = self._stored, []
         for commit in stored:
             commit.respond()
+        if self._meters is not None and self._times is not None:
+            worked_s, total_s = self._times.end()
+            meter = self._meters.of(ApiKey.OFFSET_COMMIT)
+            meter.work_s += 0 if stored else worked_s
+            for version, count in Counter(commit.version for commit in stored).items():
+                share_s = worked_s * count / len(stored)
+                meter.fast_path_served(version, count, share_s, total_s)
+
+
+class _Times:
+    """Measures the commits of one iteration, together."""
+
+    __slots__ = ("_began", "_monotonic", "_resumed")
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._began: float | None = None  # the first commit arrived
+        self._resumed: float | None = None  # the event loop continued with them
+
+    def begin(self) -> None:
+        if self._began is None:
+            self._began = self._monotonic()
+
+    def resume(self) -> None:
+        self._resumed = self._monotonic()
+
+    def end(self) -> tuple[float, float]:
+        """The time of the event loop, and the time since the first commit arrived."""
+        now = self._monotonic()
+        worked_s = 0.0 if self._resumed is None else now - self._resumed
+        total_s = worked_s if self._began is None else now - self._began
+        self._began = self._resumed = None
+        return worked_s, total_s
 
 
 def _fall_back(commits: Iterable[CommitFastPath]) -> None:
