@@ -35,9 +35,11 @@ class MetricFamily(NamedTuple):
 class Collector(Protocol):
     """Reads one part of the broker."""
 
-    def collect(self) -> Iterator[MetricFamily]:
+    def collect(self) -> Iterator[MetricFamily | None]:
         """Yields families; runs on the event loop, a few samples at a time.
 
-        A family appears once in a scrape, so no two collectors yield the same name.
+        A collector that computes for longer than a millisecond yields None meanwhile: the event
+        loop may then serve other work. A family appears once in a scrape, so no two collectors
+        yield the same name.
         """
         ...

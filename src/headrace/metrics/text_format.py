@@ -1,6 +1,7 @@
 """Families as text, for Prometheus (0.0.4) and as OpenMetrics (1.0).
 
-The text comes in small chunks, so that the caller can return to the event loop between them. Each
+The text of a family comes in small chunks, so that the caller can return to the event loop between
+them. Each
 value of a label is escaped. A family without samples is left out.
 """
 
@@ -22,18 +23,10 @@ class TextFormat(Enum):
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def render(families: Iterable[MetricFamily], format_: TextFormat) -> Iterator[str]:
-    """The whole text of a scrape, in chunks of at most `LINES_PER_CHUNK` samples."""
-    openmetrics = format_ is TextFormat.OPENMETRICS
-    for family in families:
-        yield from _render_family(family, openmetrics=openmetrics)
-    if openmetrics:
-        yield "# EOF\n"
-
-
-def _render_family(family: MetricFamily, *, openmetrics: bool) -> Iterator[str]:
+def render_family(family: MetricFamily, format_: TextFormat) -> Iterator[str]:
+    """The lines of one family, in chunks of at most `LINES_PER_CHUNK` samples."""
     lines = _Lines(family)
-    pending = [_header(family, openmetrics=openmetrics)]
+    pending = [_header(family, openmetrics=format_ is TextFormat.OPENMETRICS)]
     has_samples = False
     for values, number in family.samples:
         has_samples = True
@@ -43,6 +36,11 @@ def _render_family(family: MetricFamily, *, openmetrics: bool) -> Iterator[str]:
             pending = []
     if has_samples and pending:
         yield "".join(pending)
+
+
+def end_of_text(format_: TextFormat) -> str:
+    """What follows the last family."""
+    return "# EOF\n" if format_ is TextFormat.OPENMETRICS else ""
 
 
 def _header(family: MetricFamily, *, openmetrics: bool) -> str:

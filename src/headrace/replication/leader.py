@@ -8,10 +8,11 @@ in progress. Time is passed in; nothing here waits.
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
+from headrace.metrics.topic_traffic import TopicTraffic
 from headrace.replication.follower_progress import FollowerProgress
 from headrace.replication.replica import Replica, Waiter
 from headrace.replication.sole_leader import SoleLeader

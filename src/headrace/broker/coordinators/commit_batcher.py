@@ -13,6 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.coordinators.commit_fast_path import CommitFastPath
@@ -24,8 +25,8 @@ from headrace.coordinator.group.offsets.fast_commit import prepare_commits
 from headrace.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.coordinator.group.group_shard import GroupShard
 
 # Bounds the size of a batch and the time that a shard takes at once.
@@ -62,8 +63,7 @@ class CommitBatcher:
         self._batch.append(commit)
 
     def _store(self) -> None:
-        if self._times is not None:
-            self._times.resume()
+        began = inf if self._times is None else self._times.resume()
         batch, self._batch = self._batch, []
         by_runner: dict[ShardRunner[GroupShard], list[CommitFastPath]] = {}
         for commit in batch:
@@ -81,9 +81,9 @@ class CommitBatcher:
         now_ms = self._groups.now_ms()
         for runner, commits in by_runner.items():
             while len(commits) > MAX_COMMITS_A_BATCH:
-                self._store_in_shard(runner, commits[:MAX_COMMITS_A_BATCH], topics, now_ms)
+                self._store_in_shard(runner, commits[:MAX_COMMITS_A_BATCH], topics, now_ms, began)
                 commits = commits[MAX_COMMITS_A_BATCH:]
-            self._store_in_shard(runner, commits, topics, now_ms)
+            self._store_in_shard(runner, commits, topics, now_ms, began)
         self._respond()
 
     def _store_in_shard(
@@ -92,6 +92,7 @@ class CommitBatcher:
         commits: Sequence[CommitFastPath],
         topics: Mapping[str, Topic],
         now_ms: int,
+        began: float,
     ) -> None:
         try:
             records, timers, refused = prepare_commits(commits, topics, runner.shard, now_ms)
@@ -103,16 +104,16 @@ class CommitBatcher:
             commits = [commit for commit in commits if commit not in refused]
         outcome = None if records is None else runner.store(records, timers, now_ms)
         if outcome is None:
-            self._stored += commits
+            self._add_stored(commits, began)
         elif isinstance(outcome, Deferred):
-            outcome.listen(partial(self._committed_later, commits))
+            outcome.listen(partial(self._committed_later, commits, began))
         else:
             _fall_back(commits)
         if refused:
             _fall_back(refused)
 
     def _committed_later(
-        self, commits: Sequence[CommitFastPath], error: CoordinatorError | None
+        self, commits: Sequence[CommitFastPath], began: float, error: CoordinatorError | None
     ) -> None:
         """The replicas have the records. One fetch of a follower often commits many partitions."""
         if error is not None:
@@ -120,7 +121,12 @@ class CommitBatcher:
             return
         if not self._stored:
             self._loop.call_soon(self._respond)
+        self._add_stored(commits, began)
+
+    def _add_stored(self, commits: Sequence[CommitFastPath], began: float) -> None:
         self._stored += commits
+        if self._times is not None and commits:
+            self._times.oldest_stored = min(self._times.oldest_stored, began)
 
     def _respond(self) -> None:
         stored, self._stored = self._stored, []
@@ -138,26 +144,29 @@ class CommitBatcher:
 class _Times:
     """Measures the commits of one iteration, together."""
 
-    __slots__ = ("_began", "_monotonic", "_resumed")
+    __slots__ = ("_began", "_resumed", "monotonic", "oldest_stored")
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._began: float | None = None  # the first commit arrived
-        self._resumed: float | None = None  # the event loop continued with them
+        self.monotonic = monotonic
+        self.oldest_stored = inf
+        """When the first of the stored commits arrived."""
+        self._began = inf  # the first commit of the batch arrived
+        self._resumed = inf  # the event loop continued with the batch
 
     def begin(self) -> None:
-        if self._began is None:
-            self._began = self._monotonic()
+        self._began = self.monotonic()
 
-    def resume(self) -> None:
-        self._resumed = self._monotonic()
+    def resume(self) -> float:
+        """Returns when the first commit of the batch arrived."""
+        self._resumed = self.monotonic()
+        return self._began
 
     def end(self) -> tuple[float, float]:
-        """The time of the event loop, and the time since the first commit arrived."""
-        now = self._monotonic()
-        worked_s = 0.0 if self._resumed is None else now - self._resumed
-        total_s = worked_s if self._began is None else now - self._began
-        self._began = self._resumed = None
+        """The time of the event loop, and the time since the first stored commit arrived."""
+        now = self.monotonic()
+        worked_s = max(0.0, now - self._resumed)
+        total_s = max(worked_s, now - self.oldest_stored)
+        self._resumed = self.oldest_stored = inf
         return worked_s, total_s
 
 

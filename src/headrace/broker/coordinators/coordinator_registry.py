@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         ShareGroupStates,
         ShareGroupStatesHost,
     )
-    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.membership.producer_ids import ProducerIds
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender, TxnMarkerSenderHost
     from headrace.coordinator.group.group_config import GroupConfig, GroupConfigs
     from headrace.coordinator.group.group_shard import GroupShard

@@ -17,9 +17,7 @@ _EXPECTED = frozenset(
 )
 
 
-def count_fetched(
-    table: PartitionTable, fetched: FetchedPartitions, *, by_topic_id: bool
-) -> None:
+def count_fetched(table: PartitionTable, fetched: FetchedPartitions, *, by_topic_id: bool) -> None:
     """Counts the partitions of one Fetch response; unknown topics have no counters."""
     for wanted, data in fetched.data:
         topic = table.by_id.get(wanted.topic_id) if by_topic_id else table.by_name.get(wanted.topic)

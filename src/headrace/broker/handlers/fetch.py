@@ -43,6 +43,7 @@ from headrace.broker.partitions.leader_hints import (
     topic_of,
 )
 from headrace.broker.replication import follower_fetch
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     FetchLeaderIdAndEpoch,

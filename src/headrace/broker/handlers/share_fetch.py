@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.share.share_acknowledgements import (
     Acknowledged,
     acknowledge_partitions,

@@ -92,6 +92,8 @@ class RequestCharge:
         throttle_ms = max(handler_ms, self._record_size(answer), throttle_time_of(answer))
         if throttle_ms <= 0:
             return answer
+        self._managers.throttled_requests += 1
+        self._managers.throttled_ms += throttle_ms
         self._request.connection.mute(throttle_ms / 1000)
         return self._with_throttle_time(answer, throttle_ms)
 
