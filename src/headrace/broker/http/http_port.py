@@ -207,6 +207,8 @@ class HttpPort:
             offload=host.offload,
             secret=host.random.randbytes(SECRET_BYTES),
             security_protocol="SSL" if self._listener.uses_tls else "PLAINTEXT",
+            failure_delay_s=host.settings.integer("connection.failed.authentication.delay.ms")
+            / 1000,
         )
 
 
