@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+    from headrace.broker.lag.consumer_lag import ConsumerLag
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
@@ -118,6 +119,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self._lag: ConsumerLag | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
@@ -228,6 +230,11 @@ class Broker:
         return self._coordinators
 
     @property
+    def built_coordinators(self) -> "CoordinatorRegistry | None":
+        """The coordinators, if they are built; builds nothing."""
+        return self._coordinators
+
+    @property
     def groups(self) -> "CoordinatorRuntime[GroupShard]":
         return self.coordinators.groups
 
@@ -265,6 +272,15 @@ class Broker:
 
             self._shares = SharePartitionManager(self)
         return self._shares
+
+    @property
+    def lag(self) -> "ConsumerLag":
+        """Built by the first scrape of metrics, or the first request for the lag of consumers."""
+        if self._lag is None:
+            from headrace.broker.lag.consumer_lag import ConsumerLag
+
+            self._lag = ConsumerLag(self)
+        return self._lag
 
     # --- start ----------------------------------------------------------------------------------
 
@@ -538,6 +554,8 @@ class Broker:
             self.authentication.stop()
         if self.tls is not None:
             self.tls.stop()
+        if self._lag is not None:
+            self._lag.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

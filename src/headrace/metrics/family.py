@@ -41,3 +41,11 @@ class Collector(Protocol):
         A family appears once in a scrape, so no two collectors yield the same name.
         """
         ...
+
+
+class PreparedCollector(Collector, Protocol):
+    """A collector that needs more than this broker's memory, such as answers of other brokers."""
+
+    async def prepare(self) -> None:
+        """Called before each `collect`; must end within a few seconds."""
+        ...

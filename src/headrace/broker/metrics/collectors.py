@@ -6,16 +6,15 @@ collector is built in `build_collectors`.
 
 from typing import Protocol
 
+from headrace.broker.lag.group_metrics import GroupMetrics, GroupMetricsHost
+from headrace.broker.lag.topic_metrics import TopicMetrics, TopicMetricsHost
 from headrace.metrics.family import Collector
 
 
-class CollectorsHost(Protocol):
+class CollectorsHost(GroupMetricsHost, TopicMetricsHost, Protocol):
     """What the collectors need of the broker."""
-
-    @property
-    def node_id(self) -> int: ...
 
 
 def build_collectors(broker: CollectorsHost) -> tuple[Collector, ...]:
     """The collectors of this broker; built once, when the HTTP port opens."""
-    return ()
+    return (TopicMetrics(broker), GroupMetrics(broker))

@@ -35,6 +35,9 @@ headrace.max.inflight.requests.per.connection int 128 min=1
     Maximum number of requests of one connection in progress; above it, the socket is not read.
 headrace.max.open.files int 1024 min=64
     Maximum number of segment and index files kept open; the least recently used are closed.
+headrace.metrics.max.group.partitions int 50000 min=0
+    Maximum number of partitions of consumer groups, and of share groups, whose lag has series of
+    its own in the metrics of this broker; groups beyond it only have their sums.
 headrace.oauthbearer.allowed.urls list ""
     URLs that sasl.oauthbearer.jwks.endpoint.url may have although they are not https: files
     (file:///...), and http on this machine for tests.
