@@ -59,10 +59,13 @@ if TYPE_CHECKING:
     from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+    from headrace.broker.http.http_port import HttpPort
     from headrace.broker.lag.consumer_lag import ConsumerLag
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
+    from headrace.broker.metadata.standalone_metadata import Metadata
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
@@ -109,6 +112,8 @@ class Broker:
         )
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
+        self.request_meters: RequestMeters | None = None  # with an HTTP port, like `http`
+        self.http: HttpPort | None = None
         self._role_listeners: list[RoleChanged] = [self._coordinator_role_changed]
         self._metadata_in_memory = ephemeral
         self._cluster_role: ClusterRole | None = None
@@ -156,6 +161,15 @@ class Broker:
         """Available as soon as the data directories are open, early in the start."""
         assert self._logs is not None
         return self._logs
+
+    @property
+    def has_logs(self) -> bool:
+        return self._logs is not None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the start is complete."""
+        return self._serving
 
     def high_watermarks(self) -> dict[str, int]:
         """The known high watermarks, by log name."""
@@ -231,7 +245,7 @@ class Broker:
 
     @property
     def built_coordinators(self) -> "CoordinatorRegistry | None":
-        """The coordinators, if they are built; builds nothing."""
+        """None before anything needed a coordinator."""
         return self._coordinators
 
     @property
@@ -292,7 +306,7 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
-        dispatcher = Dispatcher(self)
+        dispatcher = self._dispatcher()
         self.server = Server(
             self.loop,
             self.clock,
@@ -317,10 +331,27 @@ class Broker:
             self.abort()
             raise
 
+    def _dispatcher(self) -> Dispatcher:
+        """Requests are counted only if there is an HTTP port that shows the counters."""
+        if self.settings.http_listener is None:
+            return Dispatcher(self)
+        from headrace.broker.network.metered_dispatch import MeteredDispatcher
+        from headrace.broker.network.request_meter import RequestMeters
+        from headrace.metrics.topic_traffic import BrokerTraffic
+
+        self.partitions.traffic = BrokerTraffic()
+        self.request_meters = RequestMeters(self.clock.monotonic)
+        return MeteredDispatcher(self, self.request_meters, self.clock.monotonic)
+
     async def _start(self) -> None:
         if not self.settings.log_dirs:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
+        if self.request_meters is not None:
+            from headrace.broker.http.http_port import HttpPort
+
+            self.http = HttpPort(self)
+            await self.http.bind()
         for directory in self.settings.log_dirs:
             make_directories(self.environment.files, directory)
         if self.settings.generates_id:
@@ -329,13 +360,15 @@ class Broker:
             self._set_node_id(await find_broker_id(self.settings, self.environment))
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
-        self.metadata = role.metadata
+        self.metadata: Metadata = role.metadata
         self._fast_path_acls = self.metadata.image.acls
         if self.member is not None:
             # Before the image is applied, which may take long.
             self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
         await self._open_tls()
+        if self.http is not None:
+            await self.http.serve()
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
             (listener, await self.server.bind(listener, backlog))
@@ -347,6 +380,8 @@ class Broker:
         await role.join()
         if self.tls is not None:
             await self.tls.open_all(self.effective)
+            if self.http is not None:
+                await self.http.serve()
         for warning in self.settings.warnings:
             log.warning(warning)
         self.task_scheduler.start(periodic_tasks(self))
@@ -369,7 +404,7 @@ class Broker:
         )
         if len(listeners) > 1:
             self.server.quotas.exempt_listener = self.settings.inter_broker_listener.name
-        if any(listener.uses_tls for listener in listeners):
+        if self.settings.tls_listeners:
             from headrace.broker.tls.tls_listeners import TlsListeners
 
             self.tls = self.server.tls = TlsListeners(self)
@@ -623,6 +658,8 @@ class Broker:
         self.server.abort()
 
     def _release_resources(self) -> None:
+        if self.http is not None:
+            self.http.close()
         if self._cluster_role is not None:
             self._cluster_role.close()
         self.offload.close()

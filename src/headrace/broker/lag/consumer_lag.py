@@ -162,7 +162,7 @@ class ConsumerLag:
         coordinators = self._host.built_coordinators
         if coordinators is None:
             return committed, shares
-        for shard in coordinators.groups.active_shards():
+        for shard in coordinators.groups.shards():
             for group in tuple(shard.groups.values()):
                 positions = positions_of(shard, group, self._host.metadata.image)
                 if isinstance(positions, SharePositions):

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from math import inf
@@ -107,8 +108,11 @@ class Server:
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._line_limit = LineLimit(clock.monotonic())
-        self._refused = 0
-        self._failed_handshakes = 0
+        self.refused = 0
+        """Connections that a limit refused, since the start of the broker."""
+        self.failed_handshakes: Counter[str] = Counter()
+        """TLS handshakes since the start of the broker, by listener; and those that succeeded:"""
+        self.completed_handshakes: Counter[str] = Counter()
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
         self._against_fast_paths: set[str] = set()
@@ -275,6 +279,7 @@ class Server:
 
         def complete(transport: SecureTransport) -> None:
             accepted.handshake = None
+            self.completed_handshakes[accepted.listener.name] += 1
             connection = self._connect(accepted)
             connection.peer_certificate = transport.peer_certificate
             transport.serve(connection)
@@ -331,23 +336,24 @@ class Server:
             acceptor.retry()
 
     def _log_refused(self, peer: str, limit: str) -> None:
-        self._refused += 1
-        if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
+        self.refused += 1
+        if self.refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
             log.warning(
                 "refused a connection",
-                extra={"peer": peer, "limit": limit, "refused": self._refused},
+                extra={"peer": peer, "limit": limit, "refused": self.refused},
             )
 
     def _log_failed_handshake(self, accepted: _Accepted, reason: str) -> None:
-        self._failed_handshakes += 1
-        if self._failed_handshakes.bit_count() == 1:
+        self.failed_handshakes[accepted.listener.name] += 1
+        failed = self.failed_handshakes[accepted.listener.name]
+        if failed.bit_count() == 1:
             log.info(
                 "TLS handshake failed",
                 extra={
                     "host": accepted.ip,
                     "listener": accepted.listener.name,
                     "reason": reason,
-                    "failed": self._failed_handshakes,
+                    "failed": failed,
                 },
             )
 

@@ -297,6 +297,10 @@ class ZooKeeperStore:
                 self._client, *(Create(path, znode_paths.SKELETON[path]) for path in missing)
             )
 
+    @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set()
+
     def _state_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
             self._connected.set()

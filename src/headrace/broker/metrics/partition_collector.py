@@ -7,26 +7,27 @@ controller, a partition from its leader. The controller reports partitions witho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from headrace.broker.lag.partition_states import bounds_of
 from headrace.broker.metadata.standalone_metadata import Metadata
-from headrace.broker.partitions.partition_table import PartitionTable
-from headrace.cluster.settings import BrokerSettings
+from headrace.broker.metrics.series_limits import SelectedTopics, SeriesHost
+from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.metrics.family import MetricFamily, Sample
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
 
 _PARTITION = ("topic", "partition")
 
 
-class TopicMetricsHost(Protocol):
+class PartitionCollectorHost(SeriesHost, Protocol):
     """The part of the broker that knows topics."""
 
     node_id: int
-    settings: BrokerSettings
-    metadata: Metadata
-    partitions: PartitionTable
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def logs(self) -> LogManager: ...
@@ -42,13 +43,14 @@ class _Reported(NamedTuple):
     partition: Partition
 
 
-class TopicMetrics:
+class PartitionCollector:
     """Implements `Collector`."""
 
-    def __init__(self, host: TopicMetricsHost) -> None:
+    def __init__(self, host: PartitionCollectorHost) -> None:
         self._host = host
+        self._selected = SelectedTopics(host)
 
-    def collect(self) -> Iterator[MetricFamily]:
+    def collect(self) -> Iterator[MetricFamily | None]:
         if self._host.is_controller:
             yield from self._cluster()
         yield self._offsets("current_offset", "High watermark of the partition.", 1)
@@ -86,17 +88,18 @@ class TopicMetrics:
             "kafka_broker_info", "info", "Address of the broker.", ("id", "address"), addresses
         )
         topics = self._host.metadata.image.topics
+        names = sorted(topics)[: self._selected.limits.topics]
         yield MetricFamily(
             "kafka_topic_partitions",
             "gauge",
             "Number of partitions of the topic.",
             ("topic",),
-            (((name,), float(len(topic.partitions))) for name, topic in topics.items()),
+            (((name,), float(len(topics[name].partitions))) for name in names),
         )
 
     def _offsets(self, name: str, help_text: str, which: int) -> MetricFamily:
         def samples() -> Iterator[Sample]:
-            for leader in tuple(self._host.partitions):
+            for leader in self._leaders():
                 bounds = None if leader.closed else bounds_of(leader, self._host.logs)
                 if bounds is not None:
                     yield (leader.topic, str(leader.index)), float(bounds[which])
@@ -116,15 +119,28 @@ class TopicMetrics:
             ((each.labels, value(each.partition)) for each in self._reported()),
         )
 
+    def _leaders(self) -> Iterator[SoleLeader]:
+        for topic in self._selected.topics():
+            for leader in tuple(topic.leaders):
+                if leader is not None:
+                    yield leader
+
     def _reported(self) -> Iterator[_Reported]:
         """The partitions that this broker leads; at the controller also those without a leader."""
-        leaders = {self._host.node_id}
+        image = self._host.metadata.image
+        for leader in self._leaders():
+            partition = image.partition(leader.topic, leader.index)
+            if partition is not None and partition.leader == self._host.node_id:
+                yield _Reported((leader.topic, str(leader.index)), partition)
         if self._host.is_controller:
-            leaders.add(NO_LEADER)
-        for name, topic in self._host.metadata.image.topics.items():
-            for index, partition in enumerate(topic.partitions):
-                if partition.leader in leaders:
-                    yield _Reported((name, str(index)), partition)
+            yield from islice(_without_leader(image), self._selected.limits.partitions)
+
+
+def _without_leader(image: MetadataImage) -> Iterator[_Reported]:
+    for name, topic in image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader == NO_LEADER:
+                yield _Reported((name, str(index)), partition)
 
 
 def _leader(partition: Partition) -> float:

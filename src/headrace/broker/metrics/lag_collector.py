@@ -13,18 +13,20 @@ from headrace.broker.lag.consumer_lag import ConsumerLag
 from headrace.broker.lag.lag import PartitionLag, age_s
 from headrace.broker.lag.lag_snapshot import GroupLag, LagSnapshot, TopicTotal, detailed_groups
 from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.broker.metrics.samples import gauge
 from headrace.cluster.settings import BrokerSettings
 from headrace.metrics.family import MetricFamily, Sample
 
-MAX_PARTITIONS_SETTING: Final = "headrace.metrics.max.group.partitions"
+MAX_PARTITIONS_SETTING: Final = "headrace.http.max.group.partitions"
 NO_COMMIT: Final = -1.0  # kafka_exporter's value, so that its alerts work
 
 
-class GroupMetricsHost(Protocol):
+class LagCollectorHost(Protocol):
     """The part of the broker that knows the lag of groups."""
 
     settings: BrokerSettings
-    metadata: Metadata
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def lag(self) -> ConsumerLag: ...
@@ -62,43 +64,40 @@ _SHARE: Final = _Names(
 )
 
 
-class GroupMetrics:
+class LagCollector:
     """Implements `PreparedCollector`."""
 
-    def __init__(self, host: GroupMetricsHost) -> None:
+    def __init__(self, host: LagCollectorHost) -> None:
         self._host = host
 
     async def prepare(self) -> None:
         await self._host.lag.refreshed()
 
-    def collect(self) -> Iterator[MetricFamily]:
+    def collect(self) -> Iterator[MetricFamily | None]:
         snapshot = self._host.lag.snapshot
         limit = self._host.settings.integer(MAX_PARTITIONS_SETTING)
         for names, groups in ((_CONSUMER, snapshot.groups), (_SHARE, snapshot.share_groups)):
             detailed = detailed_groups(groups, limit)
             yield from _summaries(names, groups, self._topic_name)
             yield from _details(names, detailed, self._topic_name)
-            yield _gauge(
-                f"headrace_{names.label}s_without_partition_series",
-                f"{names.kind.capitalize()}s beyond {MAX_PARTITIONS_SETTING}: only their sums have "
-                "series.",
-                (),
-                [((), float(len(groups) - len(detailed)))],
+            yield gauge(
+                f"headrace_metrics_omitted_{names.label}s",
+                f"{names.kind.capitalize()}s of which only the sums have series: see "
+                f"{MAX_PARTITIONS_SETTING}.",
+                len(groups) - len(detailed),
             )
         yield _held_back(detailed_groups(snapshot.groups, limit), self._topic_name)
         yield from _transactions(snapshot)
-        yield _gauge(
+        yield gauge(
             "headrace_lag_unknown_partitions",
             "Partitions of groups whose lag is unknown, because their leader did not answer or the "
             "log could not be read.",
-            (),
-            [((), float(snapshot.unknown_count()))],
+            snapshot.unknown_count(),
         )
-        yield _gauge(
+        yield gauge(
             "headrace_lag_refresh_seconds",
             "Time that the last computation of lag took.",
-            (),
-            [((), snapshot.took_s)],
+            snapshot.took_s,
         )
 
     def _topic_name(self, topic_id: bytes) -> str | None:
