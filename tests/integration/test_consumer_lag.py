@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, ShareConsumer, TopicPartition
 
 from headrace.testing import Cluster
-from support.brokers.collected_metrics import Families, scraped
+from support.brokers.scraped_metrics import HTTP_PORT, Families, scraped_together
 from support.waiting import wait_for
 from support.wire.connection import Wire
 from support.wire.share_member import set_group_config
@@ -20,11 +20,11 @@ RECORDS = 4  # in each partition
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    settings = {
-        "group.initial.rebalance.delay.ms": 0,
-        "offsets.topic.num.partitions": 3,
-        "share.coordinator.state.topic.num.partitions": 3,
-        "transaction.state.log.num.partitions": 3,
+    settings = HTTP_PORT | {
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "3",
+        "share.coordinator.state.topic.num.partitions": "3",
+        "transaction.state.log.num.partitions": "3",
     }
     with Cluster(brokers=3, settings=settings) as started:
         yield started
@@ -38,10 +38,10 @@ def topic(cluster: Cluster) -> str:
 
 
 def metrics(cluster: Cluster) -> Families:
-    return scraped(cluster.brokers.values())
+    return scraped_together(cluster.brokers.values())
 
 
-def until(cluster: Cluster, holds: Callable[[Families], bool], what: str) -> Families:
+def until(cluster: Cluster, holds: Callable[[Families], object], what: str) -> Families:
     """The metrics once they are as expected."""
     last: Families = {}
 
@@ -54,6 +54,10 @@ def until(cluster: Cluster, holds: Callable[[Families], bool], what: str) -> Fam
         return wait_for(reached, what, deadline_s=DEADLINE_S)
     except AssertionError as error:
         raise AssertionError(f"{error}; the last metrics were {last}") from None
+
+
+def value(found: Families, name: str, *labels: str) -> float | None:
+    return found.get(name, {}).get(labels)
 
 
 def fill(cluster: Cluster, topic: str, timestamp: int = 0) -> None:
@@ -101,7 +105,7 @@ def test_the_coordinator_reports_the_lag_of_a_group_on_all_leaders(
         consumer.commit(offsets=offsets, asynchronous=False)
         found = until(
             cluster,
-            lambda found: found["kafka_consumergroup_lag_sum"].get((group, topic)) == 3 + 2 + 1,
+            lambda found: value(found, "kafka_consumergroup_lag_sum", group, topic) == 3 + 2 + 1,
             "the lag is known",
         )
         assert found["kafka_consumergroup_members"][group,] == 1
@@ -141,10 +145,10 @@ def test_a_share_group_lags_by_the_records_that_are_not_finished(
         read(consumer, RECORDS * PARTITIONS)
         consumer.commit_sync()
         lag = "headrace_sharegroup_lag_sum"
-        found = until(cluster, lambda found: found[lag].get((group, topic)) == 0, "all is read")
+        found = until(cluster, lambda found: value(found, lag, group, topic) == 0, "all is read")
         assert found["headrace_sharegroup_max_lag_seconds"][group,] == 0
         fill(cluster, topic)
-        found = until(cluster, lambda found: found[lag][group, topic] > 0, "new records count")
+        found = until(cluster, lambda found: value(found, lag, group, topic), "new records count")
     finally:
         consumer.close()
     assert found["headrace_sharegroup_members"][group,] == 1
@@ -153,4 +157,4 @@ def test_a_share_group_lags_by_the_records_that_are_not_finished(
         assert found["headrace_sharegroup_start_offset"][labels] == RECORDS
         assert found["headrace_sharegroup_lag"][labels] == RECORDS
         assert 0 <= found["headrace_sharegroup_lag_seconds"][labels] < DEADLINE_S
-    assert (group, topic) not in found["kafka_consumergroup_lag_sum"]
+    assert value(found, "kafka_consumergroup_lag_sum", group, topic) is None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
 
-FRESH_S: Final = 1.0  # several scrapers, and the collectors of one scrape, share a refresh
+FRESH_S: Final = 0.2  # several scrapers, and the collectors of one scrape, share a refresh
 COST_SHARE: Final = 4  # a refresh of one second is used for four
 MAX_POSITIONS_PER_REQUEST: Final = 20_000
 MAX_OPEN_TRANSACTIONS: Final = 1000

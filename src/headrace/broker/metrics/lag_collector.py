@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from headrace.broker.lag.consumer_lag import ConsumerLag
 from headrace.broker.lag.lag import PartitionLag, age_s
 from headrace.broker.lag.lag_snapshot import GroupLag, LagSnapshot, TopicTotal, detailed_groups
-from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.metrics.samples import gauge
 from headrace.cluster.settings import BrokerSettings
 from headrace.metrics.family import MetricFamily, Sample
@@ -25,8 +25,9 @@ class LagCollectorHost(Protocol):
     """The part of the broker that knows the lag of groups."""
 
     settings: BrokerSettings
+
     @property
-    def metadata(self) -> Metadata: ...
+    def metadata(self) -> MetadataView: ...
 
     @property
     def lag(self) -> ConsumerLag: ...

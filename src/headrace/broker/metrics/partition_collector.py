@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from headrace.broker.lag.partition_states import bounds_of
-from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.metrics.series_limits import SelectedTopics, SeriesHost
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Partition
@@ -26,8 +26,9 @@ class PartitionCollectorHost(SeriesHost, Protocol):
     """The part of the broker that knows topics."""
 
     node_id: int
+
     @property
-    def metadata(self) -> Metadata: ...
+    def metadata(self) -> MetadataView: ...
 
     @property
     def logs(self) -> LogManager: ...

@@ -21,7 +21,7 @@ from headrace.broker.node import Broker
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.cli.broker.banner import serves, welcome
-from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
+from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions, http_listener
 from headrace.cli.broker.sd_notify import notify_systemd
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
@@ -52,7 +52,7 @@ def up(options: UpOptions) -> int:
         environment = Environment()
 
         def greeting(broker: Broker) -> str:
-            return welcome(broker.bootstrap_servers, keeps)
+            return welcome(broker.bootstrap_servers, keeps, _http_address(broker))
 
         if options.secure:
             from headrace.certificate_files import CertificatesUnavailable
@@ -88,7 +88,11 @@ def start(options: UpOptions) -> int:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(
                 _serve_until_stopped(
-                    settings, None, lambda broker: serves(broker.node_id, broker.bootstrap_servers)
+                    settings,
+                    None,
+                    lambda broker: serves(
+                        broker.node_id, broker.bootstrap_servers, _http_address(broker)
+                    ),
                 )
             )
     except (BadCommand, StartupError) as error:
@@ -144,7 +148,14 @@ def _given_settings(options: UpOptions) -> dict[str, str]:
     for setting in options.set:
         name, _, value = setting.partition("=")
         values[name.strip()] = value.strip()
+    if options.http is not None:
+        values["headrace.http.listener"] = http_listener(options.http) or ""
     return values
+
+
+def _http_address(broker: Broker) -> str | None:
+    """The URL of the HTTP port, if there is one."""
+    return None if broker.http is None else broker.http.address
 
 
 def _make_directories(paths: Sequence[str], remedy: str = "choose a directory with --data") -> None:
