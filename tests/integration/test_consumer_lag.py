@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, ShareConsumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.testing import Cluster
 from support.brokers.scraped_metrics import HTTP_PORT, Families, scraped_together
@@ -75,8 +76,8 @@ def read(
     while left:
         assert time.monotonic() < give_up, f"{left} records did not come"
         polled = consumer.poll(0.5)
-        messages = polled if isinstance(polled, list) else [polled]
-        for message in messages:
+        single = polled is None or isinstance(polled, Message)
+        for message in [polled] if single else polled:
             if message is not None and message.error() is None and left:
                 each(message)
                 left -= 1
@@ -154,7 +155,92 @@ def test_a_share_group_lags_by_the_records_that_are_not_finished(
     assert found["headrace_sharegroup_members"][group,] == 1
     for number in range(PARTITIONS):
         labels = (group, topic, str(number))
-        assert found["headrace_sharegroup_start_offset"][labels] == RECORDS
+        assert found["headrace_sharegroup_start_offset"][labels] <= RECORDS
         assert found["headrace_sharegroup_lag"][labels] == RECORDS
         assert 0 <= found["headrace_sharegroup_lag_seconds"][labels] < DEADLINE_S
     assert value(found, "kafka_consumergroup_lag_sum", group, topic) is None
+
+
+def transactional(cluster: Cluster) -> Producer:
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": uuid.uuid4().hex}
+    )
+    producer.init_transactions(DEADLINE_S)
+    return producer
+
+
+def commit(cluster: Cluster, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def test_neither_markers_nor_aborted_records_are_lag_and_an_open_transaction_is_named(
+    cluster: Cluster, topic: str
+) -> None:
+    group = f"g-{uuid.uuid4().hex}"
+    labels = (group, topic, "0")
+    producer = transactional(cluster)
+
+    def lag_is(records: int) -> Callable[[Families], bool]:
+        return lambda found: value(found, "kafka_consumergroup_lag", *labels) == records
+
+    producer.begin_transaction()
+    for _ in range(3):
+        producer.produce(topic, b"v", partition=0)
+    producer.commit_transaction(DEADLINE_S)  # offsets 0 to 2, a marker at 3
+    commit(cluster, group, topic, 2)
+    found = until(cluster, lag_is(2), "one record and the marker are left")
+    commit(cluster, group, topic, 3)  # the offset after the last record, as clients commit it
+    found = until(cluster, lag_is(0), "only the marker is left")
+    assert value(found, "kafka_topic_partition_current_offset", topic, "0") == 4
+
+    producer.begin_transaction()
+    producer.produce(topic, b"v", partition=0)
+    producer.flush(DEADLINE_S)  # offset 4
+    found = until(cluster, lag_is(1), "the record of the open transaction counts")
+    held_back = found["headrace_consumergroup_lag_held_back"]
+    assert held_back[labels] == 1
+    (waiting,) = (
+        (each, seconds)
+        for each, seconds in found["headrace_partition_open_transaction_seconds"].items()
+        if each[:2] == (topic, "0")
+    )
+    assert int(waiting[0][2]) >= 0
+    assert 0 <= waiting[1] < DEADLINE_S
+    producer.abort_transaction(DEADLINE_S)
+    found = until(cluster, lag_is(0), "an aborted record is no lag")
+    assert value(found, "kafka_topic_partition_current_offset", topic, "0") == 6
+    assert not value(found, "headrace_consumergroup_lag_held_back", *labels)
+    assert value(found, "kafka_consumergroup_group_lag_seconds", *labels) == 0
+    assert value(found, "kafka_consumergroup_lag", group, topic, "1") == -1  # nothing committed
+    assert value(found, "kafka_consumergroup_lag_sum", group, topic) == 0
+
+
+def test_deleted_records_and_deleted_topics_are_no_lag(cluster: Cluster, topic: str) -> None:
+    group = f"g-{uuid.uuid4().hex}"
+    fill(cluster, topic)
+    commit(cluster, group, topic, 1)
+    labels = (group, topic, "0")
+    until(
+        cluster,
+        lambda found: value(found, "kafka_consumergroup_lag", *labels) == RECORDS - 1,
+        "the lag is known",
+    )
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    (deleted,) = admin.delete_records([TopicPartition(topic, 0, RECORDS - 1)]).values()
+    deleted.result(DEADLINE_S)
+    found = until(
+        cluster,
+        lambda found: value(found, "kafka_consumergroup_lag", *labels) == 1,
+        "deleted records do not count",
+    )
+    assert value(found, "kafka_topic_partition_oldest_offset", topic, "0") == RECORDS - 1
+    admin.delete_topics([topic])[topic].result(DEADLINE_S)
+    until(
+        cluster,
+        lambda found: value(found, "kafka_consumergroup_lag", *labels) is None,
+        "the topic has no series any more",
+    )

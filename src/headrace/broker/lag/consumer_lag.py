@@ -246,7 +246,7 @@ def _wanted(
             if position is not None:
                 wanted.setdefault(partition, {})[position] = None
     for key, start in starts.items():
-        wanted.setdefault(PartitionKey(key.topic_id, key.partition), {})[start.start] = None
+        wanted.setdefault(PartitionKey(key.topic_id, key.partition), {})[start.next] = None
     return {partition: list(positions) for partition, positions in wanted.items()}
 
 

@@ -45,10 +45,11 @@ class SharePositions:
 class SharePosition:
     """The progress of a share group in one partition (KIP-1226)."""
 
-    start: Position
-    """The first record that is not finished."""
+    start_offset: int
     complete_count: int
-    """Finished records after it; -1 if unknown."""
+    """Finished records from the start offset on; -1 if unknown."""
+    next: Position
+    """The first record that is not finished: the stored start offset may be behind it."""
 
 
 def positions_of(
@@ -91,4 +92,7 @@ def share_position(summary: StateSummary, *, skip_aborted: bool) -> SharePositio
     """None before the leader has chosen where the group starts."""
     if summary.start_offset < 0:
         return None
-    return SharePosition(Position(summary.start_offset, skip_aborted), summary.complete_count)
+    first_unfinished = max(summary.start_offset, summary.first_unfinished)
+    return SharePosition(
+        summary.start_offset, summary.complete_count, Position(first_unfinished, skip_aborted)
+    )

@@ -46,12 +46,12 @@ def share_lag_of(
     position: SharePosition, state: PartitionState | None, now_ms: int
 ) -> PartitionLag:
     """The lag of a share group: the records from the start offset on, without finished ones."""
-    lag = lag_of(position.start, state, now_ms)
+    lag = lag_of(position.next, state, now_ms)._replace(position=position.start_offset)
     if lag.records is None or state is None or lag.records == 0:
         return lag
     if position.complete_count == UNKNOWN_COUNT:
         return lag._replace(records=None)
-    start = max(position.start.offset, state.log_start_offset)
+    start = max(position.start_offset, state.log_start_offset)
     records = max(0, state.end_offset - start - position.complete_count)
     return lag._replace(records=records)
 

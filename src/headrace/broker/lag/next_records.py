@@ -78,7 +78,8 @@ class NextRecords:
         record, searched_to = await self._search(
             leader, start, limit, skip_aborted=position.skip_aborted, slices=slices
         )
-        if searched_to <= leader.last_stable_offset:  # later records may turn out to be aborted
+        # The transactions of later records may still abort.
+        if (searched_to if record is None else record.offset + 1) <= leader.last_stable_offset:
             while len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
             self._known[key] = _Known(leader.epoch, log.truncations, searched_to, record)

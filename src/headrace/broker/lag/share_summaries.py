@@ -122,7 +122,11 @@ async def _ask(
         return {}
     return {
         SharePartitionKey(group_id, bytes(topic.topic_id), each.partition): StateSummary(
-            each.state_epoch, each.leader_epoch, each.start_offset, each.delivery_complete_count
+            each.state_epoch,
+            each.leader_epoch,
+            each.start_offset,
+            each.delivery_complete_count,
+            each.first_unfinished,
         )
         for topic in response.results
         for each in topic.partitions
