@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.http.http_port import HttpPort
+    from headrace.broker.lag.consumer_lag import ConsumerLag
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
@@ -123,6 +124,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self._lag: ConsumerLag | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
@@ -284,6 +286,15 @@ class Broker:
 
             self._shares = SharePartitionManager(self)
         return self._shares
+
+    @property
+    def lag(self) -> "ConsumerLag":
+        """Built by the first scrape of metrics, or the first request for the lag of consumers."""
+        if self._lag is None:
+            from headrace.broker.lag.consumer_lag import ConsumerLag
+
+            self._lag = ConsumerLag(self)
+        return self._lag
 
     # --- start ----------------------------------------------------------------------------------
 
@@ -578,6 +589,8 @@ class Broker:
             self.authentication.stop()
         if self.tls is not None:
             self.tls.stop()
+        if self._lag is not None:
+            self._lag.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

@@ -41,6 +41,9 @@ headrace.http.listener string "" HIGH
     listener.name.http. If empty, the broker has no HTTP port and counts no requests.
 headrace.http.max.connections int 64 min=1
     Maximum number of connections to the HTTP port; more of them wait.
+headrace.http.max.group.partitions int 20000 min=0
+    Maximum number of partitions of consumer groups, and of share groups, whose lag has series of
+    its own in /metrics. The groups with the fewest partitions have them; sums count all groups.
 headrace.http.max.partitions int 20000 min=0
     Maximum number of partitions with series of their own in /metrics. The partitions of the
     topics that come first by name have them.
