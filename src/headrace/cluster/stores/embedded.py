@@ -129,6 +129,10 @@ class EmbeddedStore:
             for lost in self._lost:
                 lost()
 
+    @property
+    def disconnected_s(self) -> float | None:
+        return None
+
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._lost.append(lost)
 
