@@ -174,6 +174,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace dlq replay orders.dlq --where 'error = NotJson'",
         "headrace dlq replay orders.dlq --python fixes.py:repair --execute",
     ),
+    "generate grafana": (
+        "headrace generate grafana --output ./dashboards",
+        "headrace generate grafana overview > overview.json",
+    ),
+    "generate prometheus": (
+        "headrace generate prometheus --output ./prometheus --target broker-1:9644",
+        "headrace generate prometheus alerts --runbooks https://docs.example.org/guide/alerts/",
+    ),
     "token create": (
         "headrace token create",
         "headrace token create --renewer User:scheduler --max-lifetime 3d",
