@@ -12,7 +12,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
-from headrace.replication.follower_progress import FollowerProgress, OutOfSyncFollower
+from headrace.replication.follower_progress import FollowerProgress
+from headrace.replication.out_of_sync import OutOfSyncFollower
 from headrace.replication.replica import Replica, Waiter
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.log.log import Log
