@@ -8,7 +8,7 @@ class OutOfSyncFollower(NamedTuple):
 
     broker_id: int
     log_end: int
-    """Its log end offset at its last fetch; `follower_progress.UNKNOWN` if it has not fetched from this leader."""
+    """Its log end offset at its last fetch; -1 if it has not fetched from this leader."""
     out_of_sync_s: float
     since_takeover: bool
     """Whether it left the set before this leader took over: the time is then a minimum."""
