@@ -27,6 +27,7 @@ from headrace.cli.output import remark
 from headrace.cli.pipeline import demo, pipeline_commands
 from headrace.cli.quota import quota_commands
 from headrace.cli.records import consume, dlq, produce
+from headrace.cli.top import top_command
 from headrace.cli.topic import kafka_topics, topic_commands
 from headrace.cli.user import user_commands
 
@@ -69,6 +70,7 @@ app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(generate_commands.app, name="generate")
 app.add_typer(profile_commands.app, name="profile")
+top_command.register(app)
 produce.register(app)
 consume.register(app)
 kafka_topics.register(app)

@@ -174,13 +174,18 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace dlq replay orders.dlq --where 'error = NotJson'",
         "headrace dlq replay orders.dlq --python fixes.py:repair --execute",
     ),
+    "top": (
+        "headrace top",
+        "headrace top groups --interval 5",
+        "headrace top topics --once --format json",
+    ),
     "generate grafana": (
         "headrace generate grafana --output ./dashboards",
         "headrace generate grafana overview > overview.json",
     ),
     "generate prometheus": (
         "headrace generate prometheus --output ./prometheus --target broker-1:9644",
-        "headrace generate prometheus alerts --runbooks https://docs.example.org/guide/alerts/",
+        "headrace generate prometheus alerts --runbooks https://example.org/alerts/",
     ),
     "token create": (
         "headrace token create",

@@ -25,7 +25,7 @@ _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _ORDER: Final = (
     *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config"),
     *("user", "acl", "quota", "token", "cert", "cluster", "broker", "pipeline", "dlq"),
-    "generate",
+    *("top", "generate"),
     *("profile", "kafka-topics", "version"),
 )
 """The order of the commands in `headrace --help`."""
