@@ -58,6 +58,8 @@ class ZooKeeperStore:
         self._loaded = False  # whether the caller has the current metadata
         self._connected = asyncio.Event()
         self._closed = False
+        self._clock = clock
+        self._disconnected_at: float | None = None
         self._open_paths: list[str] = []  # of secrets that every client of ZooKeeper can read
         self._registration = ZooKeeperRegistration(client, clock, self._connected)
         self._election = ZooKeeperElection(client, clock)
@@ -74,6 +76,11 @@ class ZooKeeperStore:
         self._closed = True
         self._registration.close()
         await self._client.close()
+
+    @property
+    def disconnected_s(self) -> float | None:
+        at = self._disconnected_at
+        return None if at is None else self._clock.monotonic() - at
 
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._registration.on_lost(lost)
@@ -304,8 +311,11 @@ class ZooKeeperStore:
     def _state_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
             self._connected.set()
+            self._disconnected_at = None
             return
         self._connected.clear()
+        if self._disconnected_at is None:
+            self._disconnected_at = self._clock.monotonic()
         if state is SessionState.EXPIRED:
             self._forget_stored()
             self._registration.notify_lost("ZooKeeper ended the session")
