@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the stop timeout for answers; the other half is for the disk

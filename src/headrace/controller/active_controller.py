@@ -45,7 +45,7 @@ from headrace.controller.result import ControllerResult
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MAX_DECISIONS_PER_COMMIT: Final = 256
 """Decisions that share a commit: enough to keep up, few enough for a short commit."""

@@ -31,7 +31,7 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import DiskError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")

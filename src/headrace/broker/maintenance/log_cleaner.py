@@ -43,7 +43,7 @@ from headrace.storage.log.log_compaction import (
 )
 from headrace.storage.state.log_config import COMPACT
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 WORKER: Final = "headrace.broker.maintenance.cleaner_worker"
 LOGS_PER_SLICE: Final = 64

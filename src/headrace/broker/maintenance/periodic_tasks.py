@@ -32,7 +32,6 @@ SWEEP_FILES_S: Final = 1.0
 DIRECTORY_CHECK_S: Final = 0.5  # how long a failed disk may keep its leaders
 TLS_CHECK_S: Final = 5.0  # how late a new certificate may be used
 FLUSH_CHECK_S: Final = 0.5  # how late a flush by flush.ms may come
-AUDIT_REPORT_S: Final = 10.0
 LOGS_PER_SLICE: Final = 64
 
 
@@ -94,10 +93,6 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         tasks.append(
             PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
         )
-    if host.access.is_enforced or any(each.uses_sasl for each in host.settings.listeners):
-        tasks.append(
-            PeriodicTask("report lines left out of the audit log", AUDIT_REPORT_S, _Audit(host).run)
-        )
     if host.tls is not None:
         tls = host.tls
         tasks.append(PeriodicTask("reload TLS stores", TLS_CHECK_S, tls.reload_changed_files))
@@ -134,24 +129,17 @@ def _common_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
     ]
 
 
-class _Audit:
-    """Logs how many lines of clients that flooded the audit log were left out."""
-
-    def __init__(self, host: PeriodicTasksHost) -> None:
-        self._host = host
-
-    async def run(self) -> None:
-        self._host.access.audit.report_left_out()
-
-
 class _Connections:
-    """Closes idle connections and releases memory."""
+    """Closes idle connections, releases memory, and logs how many lines about clients that flooded
+    the log were left out."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
 
     async def run(self) -> None:
         self._host.server.sweep()
+        self._host.server.report_left_out()
+        self._host.access.audit.report_left_out()
 
 
 class _Files:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headrace.broker.runtime.timers import Timer, Timers
 from headrace.storage.errors import DiskFull
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class PeriodicTask(NamedTuple):

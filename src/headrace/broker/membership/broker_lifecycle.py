@@ -36,7 +36,7 @@ from headrace.protocol.struct import Struct
 
 R = TypeVar("R", bound=Struct)
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 UNTIL_RESTORED: Final = (
     "Restore the data of this cluster. Until then this broker serves the metadata that it has and "

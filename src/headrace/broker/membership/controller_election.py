@@ -37,7 +37,7 @@ from headrace.protocol.messages.cluster_metadata import (
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0

@@ -48,7 +48,7 @@ from headrace.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 R = TypeVar("R", bound=Struct)
 

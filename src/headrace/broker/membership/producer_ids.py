@@ -13,7 +13,7 @@ from headrace.broker.metadata.standalone_metadata import Metadata
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SPARE_BELOW: Final = 100  # ids left: Kafka also requests more at a tenth of a block
 RETRY_S: Final = 1.0

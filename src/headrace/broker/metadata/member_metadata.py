@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class _UnpublishedImage(NamedTuple):

@@ -32,7 +32,7 @@ from headrace.protocol.errors import ProtocolError
 from headrace.security.principal import ANONYMOUS
 from headrace.security.session import UNKNOWN_CLIENT, Session
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 JOIN_BELOW_BYTES = 32 * 1024  # below this size, a copy is cheaper than a vectored write
@@ -270,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """Closes the connection at once, as Kafka does for requests that it cannot answer."""
         if self._transport is not None:
-            log.info("closed a connection", extra={"peer": self.peer, "reason": reason})
+            log.debug("closed a connection", extra={"peer": self.peer, "reason": reason})
             self._transport.abort()
 
     def on_close(self, key: object, lost: Callable[[], None]) -> None:

@@ -16,7 +16,6 @@ from functools import partial
 from math import inf
 from typing import Final, Protocol
 
-from headrace.broker.access.line_limit import LineLimit
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.network.authentication import Authentication, AuthenticationRefused
 from headrace.broker.network.connection import Connection, Dispatch
@@ -26,8 +25,9 @@ from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
 from headrace.cluster.image import Endpoint
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
+from headrace.limited_log import LimitedLog
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
 AUTHENTICATION_TIMEOUT_S: Final = 30.0
@@ -106,9 +106,7 @@ class Server:
         self._connections: dict[Connection, _Accepted] = {}
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
-        self._line_limit = LineLimit(clock.monotonic())
-        self._refused = 0
-        self._failed_handshakes = 0
+        self._limited_log = LimitedLog(log, clock.monotonic)
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
         self._against_fast_paths: set[str] = set()
@@ -249,6 +247,13 @@ class Server:
         if delay_s:
             # Not at once: the client would connect again immediately (KIP-612).
             self._throttled[connected] = accepted
+            self._limited_log.info(
+                "refused a connection: its address opens too many",
+                about=host,
+                host=host,
+                listener=listener.name,
+                closes_in_s=delay_s,
+            )
             self._loop.call_later(delay_s, self._close_throttled, connected)
             return
         if listener.security_protocol != "PLAINTEXT":
@@ -312,6 +317,12 @@ class Server:
         if accepted.handshake is not None:
             accepted.handshake.abort(reason)
         elif accepted.connection is not None:
+            self._limited_log.info(
+                "refused a client",
+                about=accepted.ip,
+                peer=accepted.connection.peer,
+                reason=reason,
+            )
             accepted.connection.close(reason)
 
     def _release(self, accepted: _Accepted) -> None:
@@ -331,25 +342,18 @@ class Server:
             acceptor.retry()
 
     def _log_refused(self, peer: str, limit: str) -> None:
-        self._refused += 1
-        if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
-            log.warning(
-                "refused a connection",
-                extra={"peer": peer, "limit": limit, "refused": self._refused},
-            )
+        self._limited_log.warning(
+            "refused a connection", about=peer.rpartition(":")[0], peer=peer, limit=limit
+        )
 
     def _log_failed_handshake(self, accepted: _Accepted, reason: str) -> None:
-        self._failed_handshakes += 1
-        if self._failed_handshakes.bit_count() == 1:
-            log.info(
-                "TLS handshake failed",
-                extra={
-                    "host": accepted.ip,
-                    "listener": accepted.listener.name,
-                    "reason": reason,
-                    "failed": self._failed_handshakes,
-                },
-            )
+        self._limited_log.info(
+            "TLS handshake failed",
+            about=accepted.ip,
+            host=accepted.ip,
+            listener=accepted.listener.name,
+            reason=reason,
+        )
 
     # --- called by connections ------------------------------------------------------------------
 
@@ -366,7 +370,12 @@ class Server:
                 replaced = dispatch == self._first_dispatch
                 connection.dispatch = self.dispatch if replaced else dispatch
             except AuthenticationRefused as error:
-                log.info("refused a client", extra={"peer": connection.peer, "reason": str(error)})
+                self._limited_log.info(
+                    "refused a client",
+                    about=connection.session.host,
+                    peer=connection.peer,
+                    reason=str(error),
+                )
                 return False
         if accepted is not None and not accepted.listener.uses_sasl:
             self._forget_deadline(accepted)
@@ -391,7 +400,7 @@ class Server:
 
     def admit_log_line(self, host: str) -> int | None:
         """Bounds the lines about invalid requests: clients need no login to send those."""
-        return self._line_limit.admit(("-", host), self.monotonic())
+        return self._limited_log.admit(("invalid request", host))
 
     def authenticated(self, connection: Connection) -> None:
         """Ends the time limit of a connection whose client has logged in."""
@@ -407,6 +416,10 @@ class Server:
                 self._all_closed.set()
 
     # --- maintenance ----------------------------------------------------------------------------
+
+    def report_left_out(self) -> None:
+        """Logs how many lines about clients were left out."""
+        self._limited_log.report_left_out()
 
     def sweep(self) -> None:
         """Ends idle connections and frees the memory of quiet ones."""

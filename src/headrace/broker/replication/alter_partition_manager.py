@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.cluster.settings import BrokerSettings
     from headrace.replication.sole_leader import SoleLeader
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RETRY_S: Final = 0.05
 CHECKS_PER_LAG: Final = 2  # checks in each replica.lag.time.max.ms

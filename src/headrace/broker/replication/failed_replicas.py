@@ -23,7 +23,7 @@ from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.storage.directories.log_manager import LogManager
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class CoordinatorRoles(Protocol):

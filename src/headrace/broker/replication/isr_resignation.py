@@ -25,7 +25,7 @@ from headrace.protocol.messages.alter_partition import (
 )
 from headrace.replication.follower import Follower
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class IsrResignationHost(Protocol):

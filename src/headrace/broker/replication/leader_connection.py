@@ -16,7 +16,7 @@ from headrace.client.network.frames import Frame
 from headrace.clock import Clock
 from headrace.protocol.struct import Struct
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 CHECK_S: Final = 1.0
 

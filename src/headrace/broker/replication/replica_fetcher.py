@@ -46,7 +46,7 @@ from headrace.records.buffer import Buffer
 from headrace.replication.follower import Follower
 from headrace.storage.errors import LogDirFailed, StorageError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 FETCH_VERSION: Final = 17
 RESPONSE_HEADER_VERSION: Final = 1

@@ -42,7 +42,7 @@ from headrace.cluster.tls_settings import check_tls_stores, read_tls_settings
 from headrace.protocol.api import ApiSpec
 from headrace.security.tls.tls_settings import TlsSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class TlsHost(Protocol):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RETRY_S: Final = 0.1
 

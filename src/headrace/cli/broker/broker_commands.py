@@ -72,7 +72,7 @@ def _annotation(option: Option) -> object:
         "text": str | None,
         "port": int | None,
         "flag": bool,
-        "choice": Enum(option.name, {choice: choice for choice in option.choices}),
+        "choice": Enum(option.name, {choice: choice for choice in option.choices}) | None,
         "repeated": list[str],
     }
     return Annotated[types[option.kind], info]

@@ -28,7 +28,7 @@ class UpOptions(NamedTuple):
     secure: bool = False
     config: Path | None = None
     set: tuple[str, ...] = ()
-    log_format: Literal["text", "json"] = "text"
+    log_format: Literal["text", "logfmt", "json"] | None = None
     verbose: bool = False
 
 
@@ -88,7 +88,7 @@ UP_OPTIONS: Final = (
         "choice",
         "Format of the log on stderr.",
         shown_default="text",
-        choices=("text", "json"),
+        choices=("text", "logfmt", "json"),
     ),
     Option("verbose", "flag", "Log normal events as well as warnings and errors."),
 )
@@ -96,7 +96,12 @@ UP_OPTIONS: Final = (
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields
 
 _AT_START: Final = ("config", "set", "log_format", "verbose")
-START_OPTIONS: Final = tuple(option for option in UP_OPTIONS if option.name in _AT_START)
+_START_HELP: Final = {"verbose": "Log details as well as normal events, warnings and errors."}
+START_OPTIONS: Final = tuple(
+    option._replace(help=_START_HELP.get(option.name, option.help))
+    for option in UP_OPTIONS
+    if option.name in _AT_START
+)
 """The options of `headrace broker start`; everything else is in the settings file."""
 
 

@@ -30,7 +30,7 @@ from headrace.cluster.stores.zookeeper_client import (
 from headrace.cluster.stores.zookeeper_election import check_epoch_op
 from headrace.cluster.topology import BrokerRegistration
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__package__)
 
 _REGISTRATION_SESSIONS: Final = 2
 """The number of session timeouts to wait for an earlier registration of the id to expire."""

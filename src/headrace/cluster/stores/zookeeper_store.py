@@ -43,7 +43,7 @@ from headrace.cluster.stores.zookeeper_election import ZooKeeperElection, check_
 from headrace.cluster.stores.zookeeper_registration import ZooKeeperRegistration
 from headrace.cluster.topology import BrokerRegistration
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 _READ_TRIES: Final = 20
 """How often a read starts over because of a concurrent write."""

@@ -36,7 +36,7 @@ from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.state.log_config import COMPACT, LogConfig
 from headrace.storage.state.partition_metadata import read_topic_id
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 __all__ = ["NO_TOPIC_ID", "LogManager"]
 

@@ -14,7 +14,7 @@ from headrace.storage.files.delayed_delete import DelayedDelete
 from headrace.storage.files.filesystem import is_disk_full
 from headrace.storage.files.open_files import OpenFiles
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 # The process lacks a resource for the moment; the disk works.
 _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})

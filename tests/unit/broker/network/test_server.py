@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from headrace.broker.access.line_limit import BURST_LINES
+from headrace.limited_log import BURST_LINES
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.connection_limits import UNLIMITED, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher

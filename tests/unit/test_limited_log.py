@@ -1,7 +1,7 @@
 """A client cannot flood a log, hide other clients in it, or hide how much it sent."""
 
-from headrace.broker.access import line_limit
-from headrace.broker.access.line_limit import (
+from headrace import limited_log
+from headrace.limited_log import (
     BURST_LINES,
     MAX_SOURCES,
     TOTAL_BURST_LINES,
@@ -62,5 +62,5 @@ def test_the_memory_for_sources_is_bounded() -> None:
     for number in range(3 * MAX_SOURCES):
         limit.admit(numbered(number), 0.0)
     reported = list(limit.take_left_out())
-    assert len(reported) <= line_limit.MAX_SOURCES + 1
+    assert len(reported) <= limited_log.MAX_SOURCES + 1
     assert sum(number for _, number in reported) == 3 * MAX_SOURCES - TOTAL_BURST_LINES

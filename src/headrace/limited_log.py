@@ -1,11 +1,13 @@
-"""Bounds the lines that clients can cause in a log, and counts the lines that were left out. Pure.
+"""Bounds the lines that clients and peers can cause in a log, and counts what was left out.
 
-Each source (a principal at a host) has a bucket of lines, and all sources share another one. A
-source that floods the log does not silence the others until the shared bucket is empty.
+Each source (a principal at a host, or a message about a host) has a bucket of lines, and all
+sources share another one. A source that floods the log does not silence the others until the shared
+bucket is empty. `LineLimit` is pure; `LimitedLog` applies it to a logger.
 """
 
+import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 BURST_LINES: Final = 50
@@ -19,7 +21,7 @@ MAX_SOURCES: Final = 1_000
 """Sources that are remembered; the one that was quiet for longest is forgotten first."""
 
 Source = tuple[str, str]
-"""A principal and a host."""
+"""A principal and a host, or a sentence and what it is about."""
 
 
 class _Bucket:
@@ -88,3 +90,46 @@ class LineLimit:
         if self._forgotten:
             number, self._forgotten = self._forgotten, 0
             yield None, number
+
+
+class LimitedLog:
+    """A logger for lines that clients or peers can cause at will.
+
+    A line after lines that were left out has their number in the field `left_out`.
+    """
+
+    def __init__(self, log: logging.Logger, monotonic: Callable[[], float]) -> None:
+        self._log = log
+        self._monotonic = monotonic
+        self._limit = LineLimit(monotonic())
+
+    def admit(self, source: Source) -> int | None:
+        """None if a line about this source must be left out; see `LineLimit.admit`."""
+        return self._limit.admit(source, self._monotonic())
+
+    def info(self, sentence: str, about: str, **fields: object) -> None:
+        """An event about `about`, usually a host."""
+        self._write(logging.INFO, sentence, about, fields)
+
+    def warning(self, sentence: str, about: str, **fields: object) -> None:
+        """A problem with `about`, usually a host."""
+        self._write(logging.WARNING, sentence, about, fields)
+
+    def _write(self, level: int, sentence: str, about: str, fields: dict[str, object]) -> None:
+        if not self._log.isEnabledFor(level):
+            return
+        left_out = self.admit((sentence, about))
+        if left_out is None:
+            return
+        if left_out:
+            fields["left_out"] = left_out
+        self._log.log(level, sentence, extra=fields)
+
+    def report_left_out(self) -> None:
+        """Logs how many lines were left out since the last line about the same."""
+        for source, number in self._limit.take_left_out():
+            sentence, about = source or ("-", "-")
+            self._log.info(
+                "log lines were left out",
+                extra={"line": sentence, "about": about, "left_out": number},
+            )
