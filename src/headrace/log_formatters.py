@@ -2,8 +2,9 @@
 
 A log call has a fixed sentence and fields: `log.warning("refused a connection", extra={...})`.
 Guarantees: a call without a traceback writes exactly one line, whatever the fields contain (a peer
-cannot forge a line); `logfmt` and `json` write one line with a traceback, too; a field has at most `MAX_VALUE_CHARS`; bytes are counted, never printed; a
-field whose name suggests a secret is masked.
+cannot forge a line); `logfmt` and `json` write one line with a traceback, too; a field has at most
+`MAX_VALUE_CHARS`; bytes are counted, never printed; a field whose name suggests a secret is
+masked.
 """
 
 import logging
