@@ -32,6 +32,7 @@ from headrace.cluster.metadata_store import (
 )
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
+from headrace.failure_log import FailureLog
 from headrace.protocol.struct import Struct
 
 R = TypeVar("R", bound=Struct)
@@ -83,6 +84,7 @@ class BrokerLifecycle:
         self._registered = asyncio.Event()
         self._lost = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._register_failures = FailureLog(log)
         self._election = ControllerElection(
             store,
             metadata,
@@ -184,6 +186,7 @@ class BrokerLifecycle:
         # If it registers again, its logs are still those of this incarnation.
         self._identity = identity._replace(last_epoch=self.broker_epoch)
         self._registered.set()
+        self._register_failures.reset()
         log.info(
             "registered with the metadata store",
             extra={"broker": self._node_id, "epoch": self.broker_epoch},
@@ -204,10 +207,12 @@ class BrokerLifecycle:
             except StoreError as error:
                 foreign = isinstance(error, AnotherCluster)
                 pause_s = FOREIGN_STORE_CHECK_S if foreign else RETRY_S
-                log.error(
+                self._register_failures.failed(
+                    logging.ERROR,
                     "cannot register with the metadata store, retrying in %g s",
                     pause_s,
-                    extra={"broker": self._node_id, "error": str(error)},
+                    reason=str(error),
+                    fields={"broker": self._node_id},
                 )
                 await asyncio.sleep(pause_s)
                 self._lost.set()

@@ -11,6 +11,7 @@ from typing import Final
 
 from headrace.broker.metadata.standalone_metadata import Metadata
 from headrace.coordinator.common.errors import CoordinatorError
+from headrace.failure_log import FailureLog
 from headrace.protocol.errors import ErrorCode
 
 log = logging.getLogger(__package__)
@@ -71,14 +72,16 @@ class ProducerIds:
                 task.cancel()
 
     async def _reserve_first_block(self) -> None:
+        failures = FailureLog(log)
         while not self.available:
             try:
                 await self.ensure_available()
             except CoordinatorError as error:
-                log.info(
+                failures.failed(
+                    logging.INFO,
                     "cannot reserve producer ids, retrying in %g s",
                     RETRY_S,
-                    extra={"error": str(error)},
+                    reason=str(error),
                 )
                 await asyncio.sleep(RETRY_S)
 

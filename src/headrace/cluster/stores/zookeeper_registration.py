@@ -167,7 +167,10 @@ class ZooKeeperRegistration:
         """Calls the listeners, once for each registration that is lost."""
         if self._epoch is None:
             return
-        _LOG.warning("this broker lost its registration and registers again: %s", why)
+        _LOG.warning(
+            "this broker lost its registration and registers again",
+            extra={"epoch": self._epoch, "reason": why},
+        )
         self._epoch = None
         self._stop_watcher()
         for lost in self._lost:
