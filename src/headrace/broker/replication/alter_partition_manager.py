@@ -147,9 +147,11 @@ class AlterPartitionManager:
         """Whether enough other replicas are in sync without this one."""
         return leader.can_spare_itself(self._live)
 
-    def resign(self, leader: Leader) -> None:
-        """Resigns as leader because the local log has failed."""
-        self._ask_for(leader, leader.propose_resigning(self._live))
+    def resign(self, leader: Leader) -> bool:
+        """Resigns as leader because the local log has failed; returns whether that is news."""
+        proposal = leader.propose_resigning(self._live)
+        self._ask_for(leader, proposal)
+        return proposal is not None
 
     def _check(self) -> None:
         for leader in self._host.partitions:
