@@ -51,6 +51,7 @@ class IsrResignation:
         self._ask = ask
         self._asking: asyncio.Task[None] | None = None
         self._failures = FailureLog(log)
+        self._asked: Sequence[str] = ()  # the partitions of the last line
 
     def close(self) -> None:
         if self._asking is not None:
@@ -96,7 +97,10 @@ class IsrResignation:
             answer = await self._ask(request)
             name = code_of_number(answer.error_code).name
             self._failures.reset()
-            log.warning(
+            # The request is repeated until the metadata shows the change.
+            level, self._asked = logging.DEBUG if names == self._asked else logging.WARNING, names
+            log.log(
+                level,
                 "asked the controller to leave the ISR of partitions on a full or failed disk",
                 extra={
                     "broker": self._host.node_id,

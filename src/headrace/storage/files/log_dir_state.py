@@ -23,11 +23,11 @@ _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, e
 class LogDirState:
     """A directory of partitions, and the state that its logs share.
 
-        `save_recovery_points` writes this directory's recovery points at once: a log calls it before it
-        removes records below its recovery point, so that recovery does not report them as lost.
-        `on_failure` is called in the thread that takes the directory offline. `damaged` names the
-        damaged logs, `full` the logs whose last append a full disk refused; `refused_appends` counts all
-    appends that it refused.
+    `save_recovery_points` writes this directory's recovery points at once: a log calls it before it
+    removes records below its recovery point, so that recovery does not report them as lost.
+    `on_failure` is called in the thread that takes the directory offline. `damaged` names the
+    damaged logs, `full` the logs whose last append a full disk refused; `refused_appends` counts
+    all appends that it refused.
     """
 
     __slots__ = (
