@@ -48,15 +48,19 @@ class _Source:
 
     __slots__ = ("bucket", "left_out")
 
-    def __init__(self, now_s: float) -> None:
-        self.bucket = _Bucket(BURST_LINES, LINES_PER_S, now_s)
+    def __init__(self, burst: float, per_s: float, now_s: float) -> None:
+        self.bucket = _Bucket(burst, per_s, now_s)
         self.left_out = 0
 
 
 class LineLimit:
     """The limit of one log."""
 
-    def __init__(self, now_s: float) -> None:
+    def __init__(
+        self, now_s: float, *, burst: float = BURST_LINES, per_s: float = LINES_PER_S
+    ) -> None:
+        """`burst` and `per_s` are the lines of one source."""
+        self._burst, self._per_s = burst, per_s
         self._sources: OrderedDict[Source, _Source] = OrderedDict()
         self._total = _Bucket(TOTAL_BURST_LINES, TOTAL_LINES_PER_S, now_s)
         self._forgotten = 0
@@ -66,7 +70,7 @@ class LineLimit:
         since its last one."""
         found = self._sources.get(source)
         if found is None:
-            found = self._sources[source] = _Source(now_s)
+            found = self._sources[source] = _Source(self._burst, self._per_s, now_s)
             if len(self._sources) > MAX_SOURCES:
                 self._forgotten += self._sources.popitem(last=False)[1].left_out
         else:
@@ -98,10 +102,15 @@ class LimitedLog:
     A line after lines that were left out has their number in the field `left_out`.
     """
 
-    def __init__(self, log: logging.Logger, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        monotonic: Callable[[], float],
+        limit: LineLimit | None = None,
+    ) -> None:
         self._log = log
         self._monotonic = monotonic
-        self._limit = LineLimit(monotonic())
+        self._limit = limit or LineLimit(monotonic())
 
     def admit(self, source: Source) -> int | None:
         """None if a line about this source must be left out; see `LineLimit.admit`."""

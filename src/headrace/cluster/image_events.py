@@ -18,7 +18,7 @@ from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition, 
 from headrace.log_event import LogEvent, examples
 
 CONTROLLED_SHUTDOWN: Final = "controlled shutdown"
-_REASONS: Final = {
+_REASONS: Final[dict[str, str]] = {
     FencedReason.SESSION_ENDED: "its ZooKeeper session ended",
     FencedReason.PROCESS_DIED: "its process died (fast failure detection)",
     FencedReason.RESTARTED: "its process was replaced by a new one",

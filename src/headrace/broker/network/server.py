@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.network.authentication import Authentication, AuthenticationRefused
+from headrace.broker.network.client_log import ClientLog
 from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionQuotas, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
@@ -25,7 +26,6 @@ from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
 from headrace.cluster.image import Endpoint
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
-from headrace.limited_log import LimitedLog
 
 log = logging.getLogger(__package__)
 
@@ -106,7 +106,7 @@ class Server:
         self._connections: dict[Connection, _Accepted] = {}
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
-        self._limited_log = LimitedLog(log, clock.monotonic)
+        self._client_log = ClientLog(clock.monotonic)
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
         self._against_fast_paths: set[str] = set()
@@ -123,6 +123,7 @@ class Server:
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
+        self.slow_request_s = limits.slow_request_s or inf
         self._limits = limits
         self._take_over_accepting()
         self._retry_accepting()
@@ -239,7 +240,7 @@ class Server:
             return
         if self.quotas.exceeds_ip_limit(host, self._limits):
             connected.close()
-            self._log_refused(peer, "max.connections.per.ip")
+            self._client_log.refused_connection(peer, "max.connections.per.ip")
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
@@ -247,13 +248,7 @@ class Server:
         if delay_s:
             # Not at once: the client would connect again immediately (KIP-612).
             self._throttled[connected] = accepted
-            self._limited_log.info(
-                "refused a connection: its address opens too many",
-                about=host,
-                host=host,
-                listener=listener.name,
-                closes_in_s=delay_s,
-            )
+            self._client_log.delayed_connection(host, listener.name, delay_s)
             self._loop.call_later(delay_s, self._close_throttled, connected)
             return
         if listener.security_protocol != "PLAINTEXT":
@@ -277,6 +272,7 @@ class Server:
 
     def _start_handshake(self, accepted: _Accepted, connected: socket.socket) -> None:
         assert self.tls is not None  # a broker with such a listener has contexts
+        listener = accepted.listener.name
 
         def complete(transport: SecureTransport) -> None:
             accepted.handshake = None
@@ -287,12 +283,10 @@ class Server:
         def failed(reason: str) -> None:
             accepted.handshake = None
             self._release(accepted)
-            self._log_failed_handshake(accepted, reason)
+            self._client_log.failed_handshake(accepted.ip, listener, reason)
 
         try:
-            accepted.handshake = self.tls.start_handshake(
-                accepted.listener.name, connected, complete, failed
-            )
+            accepted.handshake = self.tls.start_handshake(listener, connected, complete, failed)
         except OSError:  # the client has reset the connection
             connected.close()
             self._release(accepted)
@@ -317,12 +311,7 @@ class Server:
         if accepted.handshake is not None:
             accepted.handshake.abort(reason)
         elif accepted.connection is not None:
-            self._limited_log.info(
-                "refused a client",
-                about=accepted.ip,
-                peer=accepted.connection.peer,
-                reason=reason,
-            )
+            self._client_log.refused_client(accepted.connection.peer, reason)
             accepted.connection.close(reason)
 
     def _release(self, accepted: _Accepted) -> None:
@@ -341,20 +330,6 @@ class Server:
         for acceptor in self._acceptors.values():
             acceptor.retry()
 
-    def _log_refused(self, peer: str, limit: str) -> None:
-        self._limited_log.warning(
-            "refused a connection", about=peer.rpartition(":")[0], peer=peer, limit=limit
-        )
-
-    def _log_failed_handshake(self, accepted: _Accepted, reason: str) -> None:
-        self._limited_log.info(
-            "TLS handshake failed",
-            about=accepted.ip,
-            host=accepted.ip,
-            listener=accepted.listener.name,
-            reason=reason,
-        )
-
     # --- called by connections ------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
@@ -370,12 +345,7 @@ class Server:
                 replaced = dispatch == self._first_dispatch
                 connection.dispatch = self.dispatch if replaced else dispatch
             except AuthenticationRefused as error:
-                self._limited_log.info(
-                    "refused a client",
-                    about=connection.session.host,
-                    peer=connection.peer,
-                    reason=str(error),
-                )
+                self._client_log.refused_client(connection.peer, str(error))
                 return False
         if accepted is not None and not accepted.listener.uses_sasl:
             self._forget_deadline(accepted)
@@ -385,10 +355,10 @@ class Server:
         """Applies the limits to a connection that the loop has accepted."""
         ip, listener = connection.session.host, connection.listener
         if self.quotas.delay_s(listener, self._limits, self.monotonic()) == inf:
-            self._log_refused(connection.peer, "max.connections")
+            self._client_log.refused_connection(connection.peer, "max.connections")
             return False
         if self.quotas.exceeds_ip_limit(ip, self._limits):
-            self._log_refused(connection.peer, "max.connections.per.ip")
+            self._client_log.refused_connection(connection.peer, "max.connections.per.ip")
             return False
         if self.address_delay_s(ip):
             return False
@@ -400,7 +370,15 @@ class Server:
 
     def admit_log_line(self, host: str) -> int | None:
         """Bounds the lines about invalid requests: clients need no login to send those."""
-        return self._limited_log.admit(("invalid request", host))
+        return self._client_log.admit_invalid_request(host)
+
+    def log_slow_request(
+        self, connection: Connection, api: int, queued_s: float, took_s: float
+    ) -> None:
+        self._client_log.slow_request(connection, api, queued_s, took_s)
+
+    def log_throttled(self, connection: Connection, duration_s: float) -> None:
+        self._client_log.throttled(connection, duration_s)
 
     def authenticated(self, connection: Connection) -> None:
         """Ends the time limit of a connection whose client has logged in."""
@@ -419,7 +397,7 @@ class Server:
 
     def report_left_out(self) -> None:
         """Logs how many lines about clients were left out."""
-        self._limited_log.report_left_out()
+        self._client_log.report_left_out()
 
     def sweep(self) -> None:
         """Ends idle connections and frees the memory of quiet ones."""

@@ -3,7 +3,7 @@
 from enum import Enum
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Optional
 
 import typer
 
@@ -72,7 +72,7 @@ def _annotation(option: Option) -> object:
         "text": str | None,
         "port": int | None,
         "flag": bool,
-        "choice": Enum(option.name, {choice: choice for choice in option.choices}) | None,
+        "choice": Optional[Enum(option.name, {choice: choice for choice in option.choices})],
         "repeated": list[str],
     }
     return Annotated[types[option.kind], info]

@@ -27,6 +27,7 @@ class Owner:
         self.max_in_flight_bytes = 100
         self.unsent_bytes = 0
         self.allows_fast_paths = True
+        self.slow_request_s = float("inf")
         self.started: list[bytes] = []
         self.futures: dict[bytes, asyncio.Future[object]] = {}
         self.gone = asyncio.Event()
@@ -74,6 +75,12 @@ class Owner:
 
     def admit_log_line(self, host: str) -> int | None:
         return 0
+
+    def log_slow_request(
+        self, connection: Connection, api: int, queued_s: float, took_s: float
+    ) -> None: ...
+
+    def log_throttled(self, connection: Connection, duration_s: float) -> None: ...
 
     async def until_started(self, *requests: bytes) -> None:
         async with asyncio.timeout(TIMEOUT_S):
