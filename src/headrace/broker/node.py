@@ -44,7 +44,7 @@ from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.protocol.api import ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
@@ -191,7 +191,13 @@ class Broker:
             from headrace.broker.metadata.metadata_store_errors import wrap
 
             handle = wrap(spec, handle)
-        return handle if self.tls is None else self.tls.wrap_handler(spec, handle)
+        if self.tls is not None:
+            handle = self.tls.wrap_handler(spec, handle)
+        if spec.key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            from headrace.broker.maintenance.broker_loggers import wrap_handler
+
+            return wrap_handler(self.node_id, handle)
+        return handle
 
     @property
     def active_controller(self) -> "ActiveController | None":

@@ -4,6 +4,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
+    FencedReason,
     MetadataRecord,
     PartitionChanged,
     TopicCreated,
