@@ -175,7 +175,7 @@ def _change_levels(changes: Sequence[IncrementalAlterConfigsAlterableConfig]) ->
             set_level(change.name, change.value)
         else:
             reset_level(change.name)
-        fields = {"logger": change.name, "old": old, "new": dict(logger_levels())[change.name]}
+        fields = {"of": change.name, "old": old, "new": dict(logger_levels())[change.name]}
         yield LogEvent(logging.WARNING, "changed a log level", fields)
 
 
