@@ -90,18 +90,17 @@ UP_OPTIONS: Final = (
         shown_default="text",
         choices=("text", "logfmt", "json"),
     ),
-    Option("verbose", "flag", "Log normal events as well as warnings and errors."),
+    Option(
+        "verbose",
+        "flag",
+        "Log one level more: `up` logs normal events, too, and `broker start` details.",
+    ),
 )
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields
 
 _AT_START: Final = ("config", "set", "log_format", "verbose")
-_START_HELP: Final = {"verbose": "Log details as well as normal events, warnings and errors."}
-START_OPTIONS: Final = tuple(
-    option._replace(help=_START_HELP.get(option.name, option.help))
-    for option in UP_OPTIONS
-    if option.name in _AT_START
-)
+START_OPTIONS: Final = tuple(option for option in UP_OPTIONS if option.name in _AT_START)
 """The options of `headrace broker start`; everything else is in the settings file."""
 
 
