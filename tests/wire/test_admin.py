@@ -251,8 +251,10 @@ def test_log_levels_are_described_changed_and_reset(wire: Wire, logger: str) -> 
         (
             ("root", SET, "LOUD"),
             ErrorCode.INVALID_CONFIG,
-            "Cannot set the log level of root to LOUD as it is not a supported log level. "
-            "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
+            (
+                "Cannot set the log level of root to LOUD as it is not a supported log level. "
+                "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
+            ),
         ),
         (
             ("root", DELETE, None),
