@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from logging import INFO
 from typing import Final
 
-from headrace.cluster.configs.catalog import BY_RESOURCE
+from headrace.cluster.configs.catalog import BY_RESOURCE, broker_definition
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
     BrokerUnregistered,
@@ -21,7 +21,6 @@ from headrace.cluster.metadata_records import (
     TopicDeleted,
 )
 from headrace.cluster.resources import ConfigResource, ConfigResourceType
-from headrace.cluster.stored_passwords import is_password
 from headrace.cluster.topology import Partition
 from headrace.log_event import LogEvent, examples
 
@@ -138,10 +137,12 @@ def _changed_setting(before: MetadataImage, record: ConfigChanged) -> LogEvent:
 
 
 def _is_secret(resource: ConfigResource, name: str) -> bool:
+    """Whether the value may be a secret: as in Kafka, that of an unknown setting may be."""
     if resource.type is ConfigResourceType.BROKER:
-        return is_password(name)
-    definition = BY_RESOURCE[resource.type].get(name)
-    return definition is not None and definition.sensitive
+        definition = broker_definition(name)
+    else:
+        definition = BY_RESOURCE[resource.type].get(name)
+    return definition is None or definition.sensitive
 
 
 def _shown(value: str | None, *, is_secret: bool) -> str:

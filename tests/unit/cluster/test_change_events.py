@@ -61,6 +61,11 @@ def test_a_secret_is_masked() -> None:
     ]
 
 
+def test_the_value_of_an_unknown_setting_is_masked() -> None:
+    ((_, fields),) = told(ConfigChanged(CLUSTER_DEFAULT, "plugin.api.key", "hunter2"))
+    assert fields["new"] == "***"
+
+
 def test_topics_are_told_one_by_one_or_in_a_summary() -> None:
     new = [TopicCreated(f"t{number}", bytes([number]) * 16, (FULL,)) for number in range(1, 8)]
     assert told(new[0]) == [("created a topic", {"topic": "t1", "partitions": 1, "replicas": 2})]
