@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headrace.cluster.resources import ConfigResourceType
+from headrace.controller.config_changes import AlterOperation
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -229,7 +230,7 @@ def test_log_levels_are_described_and_altered_only_with_the_right_on_the_cluster
     assert delegated.node is not None
     type_, name = ConfigResourceType.BROKER_LOGGER, str(delegated.node.node_id)
     change = IncrementalAlterConfigsAlterableConfig(
-        name="headrace.broker.share", config_operation=1
+        name="headrace.broker.share", config_operation=AlterOperation.DELETE
     )
     altered = IncrementalAlterConfigsAlterConfigsResource(
         resource_type=type_, resource_name=name, configs=[change]

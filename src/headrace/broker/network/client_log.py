@@ -55,6 +55,15 @@ class ClientLog:
         host = peer.rpartition(":")[0]
         self._refused.warning("refused a connection", about=host, peer=peer, limit=limit)
 
+    def stopped_accepting(self, listener: str, limit: str) -> None:
+        """Further connections wait until the limit allows them."""
+        self._throttled.warning(
+            "stopped accepting connections until a limit allows them",
+            about=f"{listener} {limit}",
+            listener=listener,
+            limit=limit,
+        )
+
     def refused_client(self, peer: str, reason: str) -> None:
         """The client may not use its connection."""
         host = peer.rpartition(":")[0]

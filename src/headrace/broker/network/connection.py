@@ -429,7 +429,7 @@ class Connection(asyncio.BufferedProtocol):
         elif reply is not None:
             if self.client_id is None:
                 self.client_id = _client_id(frame)
-            api = int.from_bytes(frame[:2], "big")
+            api = frame[1]  # every key is below 256
             self._await_response(reply, UNTIMED if api in _WAITING_APIS else api)
         return True
 

@@ -185,7 +185,7 @@ class Server:
         acceptor = Acceptor(
             self._loop,
             sockets,
-            lambda: self.quotas.delay_s(listener.name, self._limits, self.monotonic()),
+            lambda: self._accept_delay_s(listener.name),
             lambda connected: self._accept(listener, connected),
         )
         self._acceptors[listener.name] = acceptor
@@ -215,6 +215,14 @@ class Server:
             await server.start_serving()
 
     # --- accepting ------------------------------------------------------------------------------
+
+    def _accept_delay_s(self, listener: str) -> float:
+        """How long the next connection must wait in the system's queue."""
+        delay_s = self.quotas.delay_s(listener, self._limits, self.monotonic())
+        if delay_s:
+            limit = "max.connections" if delay_s == inf else "max.connection.creation.rate"
+            self._client_log.stopped_accepting(listener, limit)
+        return delay_s
 
     def _accept(self, listener: Listener, connected: socket.socket) -> None:
         """Serves an accepted socket, after the TLS handshake if its listener needs one."""

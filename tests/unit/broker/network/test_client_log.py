@@ -62,6 +62,17 @@ def test_a_throttled_client_has_a_line_a_minute(caplog: pytest.LogCaptureFixture
     assert fields(caplog.records[1])["left_out"] == 59
 
 
+def test_a_listener_that_is_full_has_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    log = ClientLog(VirtualClock().monotonic)
+    for _ in range(1000):
+        log.stopped_accepting("CLIENTS", "max.connections")
+    log.stopped_accepting("CLIENTS", "max.connection.creation.rate")
+    assert [record.__dict__["limit"] for record in caplog.records] == [
+        "max.connections",
+        "max.connection.creation.rate",
+    ]
+
+
 def test_refused_connections_of_one_host_do_not_flood(caplog: pytest.LogCaptureFixture) -> None:
     log = ClientLog(VirtualClock().monotonic)
     for port in range(1000):
