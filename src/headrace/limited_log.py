@@ -124,6 +124,10 @@ class LimitedLog:
         """A problem with `about`, usually a host."""
         self._write(logging.WARNING, sentence, about, fields)
 
+    def error(self, sentence: str, about: str, **fields: object) -> None:
+        """An error about `about`."""
+        self._write(logging.ERROR, sentence, about, fields)
+
     def _write(self, level: int, sentence: str, about: str, fields: dict[str, object]) -> None:
         if not self._log.isEnabledFor(level):
             return

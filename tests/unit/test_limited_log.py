@@ -1,14 +1,58 @@
 """A client cannot flood a log, hide other clients in it, or hide how much it sent."""
 
+import logging
+
+import pytest
+
 from headrace import limited_log
 from headrace.limited_log import (
     BURST_LINES,
     MAX_SOURCES,
     TOTAL_BURST_LINES,
+    LimitedLog,
     LineLimit,
 )
 
 A = ("User:a", "10.0.0.1")
+
+
+def test_a_limited_logger_adds_the_number_of_lines_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    now_s = 0.0
+    log = LimitedLog(logging.getLogger("headrace.test"), lambda: now_s, LineLimit(0.0, burst=2))
+    for _ in range(5):
+        log.warning("refused", about="10.0.0.1", port=1)
+    log.error("refused", about="10.0.0.2")
+    now_s = 1.0
+    log.info("refused", about="10.0.0.1")
+    found = [(each.levelname, each.__dict__.get("left_out")) for each in caplog.records]
+    assert found == [("WARNING", None)] * 2 + [("ERROR", None), ("INFO", 3)]
+
+
+def test_lines_left_out_are_reported_when_no_other_follows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    log = LimitedLog(logging.getLogger("headrace.test"), lambda: 0.0, LineLimit(0.0, burst=1))
+    for _ in range(3):
+        log.warning("refused", about="10.0.0.1")
+    log.report_left_out()
+    log.report_left_out()
+    reported = [vars(each) for each in caplog.records if each.msg == "log lines were left out"]
+    (line,) = reported
+    assert (line["line"], line["about"], line["left_out"]) == ("refused", "10.0.0.1", 2)
+
+
+def test_a_level_that_is_off_uses_no_lines_of_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("ERROR")
+    log = LimitedLog(logging.getLogger("headrace.test"), lambda: 0.0, LineLimit(0.0, burst=1))
+    for _ in range(3):
+        log.info("refused", about="10.0.0.1")
+    caplog.set_level("INFO")
+    log.info("refused", about="10.0.0.1")
+    assert [each.__dict__.get("left_out") for each in caplog.records] == [None]
 
 
 def numbered(number: int) -> tuple[str, str]:

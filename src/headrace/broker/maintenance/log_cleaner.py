@@ -324,7 +324,7 @@ class LogCleaner:
             bytes_read=status.bytes_read + done.bytes_read,
             bytes_written=status.bytes_written + done.bytes_written,
         )
-        log.info(
+        log.debug(
             "compacted log",
             extra={
                 "log": cleaned.name,
