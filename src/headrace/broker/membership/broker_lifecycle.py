@@ -256,13 +256,19 @@ class BrokerLifecycle:
             ) from None
 
     async def ask(
-        self, request: Struct, answer: type[R], *, timeout_s: float, version: int | None = None
+        self,
+        request: Struct,
+        answer: type[R],
+        *,
+        timeout_s: float,
+        version: int | None = None,
+        origin: str | None = None,
     ) -> R:
         """Sends a request to another broker, the active controller; `ClientError` if there is
-        none."""
+        none. `origin` names the client for which it is sent."""
         controller_id = self.controller_id
         if controller_id in (-1, self._node_id):
             raise UnknownBroker("no active controller is known")
         return await self._peers.request(
-            controller_id, request, answer, timeout_s=timeout_s, version=version
+            controller_id, request, answer, timeout_s=timeout_s, version=version, origin=origin
         )

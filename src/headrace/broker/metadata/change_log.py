@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from headrace.broker.access.request_origin import parse_origin
 from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.broker.quotas.exemption import BROKER_CLIENT_ID_PREFIX
 from headrace.cluster.change_events import change_events
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord
@@ -18,6 +20,7 @@ from headrace.controller.result import ControllerResult
 from headrace.log_event import LogEvent
 from headrace.log_levels import CHANGES_LOGGER
 from headrace.protocol.api import APIS, ApiKey
+from headrace.security.principal import ANONYMOUS
 from headrace.security.session import INTERNAL, Session
 
 T = TypeVar("T")
@@ -72,12 +75,11 @@ async def decide_logged(
 
 def log_changes(request: Request, api: ApiKey, events: Iterable[LogEvent]) -> None:
     """Logs changes that this request has made."""
-    session = request.session
-    by = {
-        "client_id": request.client_id,
-        "host": session.host,
-        "api": APIS[api].name,
-    }
+    session, client_id = request.session, request.client_id
+    host = session.host
+    if session.principal == ANONYMOUS and client_id.startswith(BROKER_CLIENT_ID_PREFIX):
+        client_id, host = parse_origin(client_id) or (client_id, host)
+    by = {"client_id": client_id, "host": host, "api": APIS[api].name}
     principal = THIS_BROKER if session.is_internal else str(session.principal)
     for level, change, fields in events:
         log.log(level, change, extra={"principal": principal, **fields, **by})
