@@ -101,6 +101,9 @@ def expect_lines(caplog: pytest.LogCaptureFixture) -> None:
     assert (shrank["topic"], shrank["partition"], shrank["replica"]) == ("orders", 0, 2)
     assert (shrank["isr"], shrank["lag_records"]) == ("1", 1)
     assert shrank["behind_ms"] > 600
+    slow = logged(caplog, "slow request")
+    assert (slow["api"], slow["client_id"]) == ("Produce", "a client")
+    assert slow["ms"] >= PATIENCE_MS
     changed = logged(caplog, "changed a setting")
     assert (changed["principal"], changed["client_id"]) == ("User:ANONYMOUS", "a client")
     assert (changed["resource"], changed["setting"]) == ("TOPIC:orders", "min.insync.replicas")
