@@ -29,6 +29,10 @@ MAX_LINES: Final = 5
 DEFAULT: Final = "(default)"
 HIDDEN: Final = "***"
 
+STARTED_REASSIGNMENT: Final = "started a reassignment"
+CANCELLED_REASSIGNMENT: Final = "cancelled a reassignment"
+ELECTED_LEADERS: Final = "requested leader elections"
+
 
 def change_events(before: MetadataImage, records: Sequence[MetadataRecord]) -> Iterator[LogEvent]:
     """The changes of `records`, which a request has made to `before`."""
@@ -112,11 +116,6 @@ def _kind_of_move(old: Partition, new: Partition) -> str | None:
     if was_moving and not moves:
         return CANCELLED_REASSIGNMENT
     return ELECTED_LEADERS if old.leader != new.leader else None
-
-
-STARTED_REASSIGNMENT: Final = "started a reassignment"
-CANCELLED_REASSIGNMENT: Final = "cancelled a reassignment"
-ELECTED_LEADERS: Final = "requested leader elections"
 
 
 def _moves(partition: Partition) -> bool:

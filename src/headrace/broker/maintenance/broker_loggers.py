@@ -26,6 +26,7 @@ from headrace.protocol.messages.incremental_alter_configs import (
 )
 
 _RESOURCE: Final = ConfigResourceType.BROKER_LOGGER.name
+_TYPE: Final = int(ConfigResourceType.BROKER_LOGGER)
 
 
 # --- describing ---------------------------------------------------------------------------------
@@ -78,9 +79,6 @@ def wrap_handler(node_id: int, handle: Handle) -> Handle:
         return _answer(node_id, handle, context, request, own)
 
     return either
-
-
-_TYPE: Final = int(ConfigResourceType.BROKER_LOGGER)
 
 
 async def _answer(
