@@ -119,7 +119,7 @@ def test_the_admin_client_describes_configs_and_cluster(
 
 def test_the_admin_client_changes_log_levels(admin: KafkaAdminClient) -> None:
     """librdkafka's clients cannot: they have no such resource."""
-    node, logger = str(admin.describe_cluster()["brokers"][0]["node_id"]), "headrace.broker.share"
+    node, logger = str(admin.describe_cluster()["brokers"][0]["broker_id"]), "headrace.broker.share"
 
     def resource(change: object) -> ConfigResource:
         return ConfigResource(ConfigResourceType.BROKER_LOGGER, node, {logger: change})
