@@ -22,8 +22,10 @@ def write_events(log: logging.Logger, events: Iterable[LogEvent]) -> None:
         log.log(level, sentence, extra=dict(fields))
 
 
-def examples(names: Sequence[str]) -> str:
-    """The first of these names, and how many more there are."""
-    shown = ", ".join(names[:MAX_EXAMPLES])
-    more = len(names) - MAX_EXAMPLES
-    return f"{shown} and {more} more" if more > 0 else shown
+def examples(names: Sequence[str], total: int | None = None) -> str:
+    """The first of these names, and how many more there are; `total` counts also those that are
+    not in `names`."""
+    shown = names[:MAX_EXAMPLES]
+    more = (len(names) if total is None else total) - len(shown)
+    text = ", ".join(shown)
+    return f"{text} and {more} more" if more > 0 else text

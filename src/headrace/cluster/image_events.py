@@ -3,7 +3,7 @@
 One change may move thousands of leaders, so each cause has one summary with a few examples.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from logging import INFO, WARNING
 from typing import Final
 
@@ -15,7 +15,7 @@ from headrace.cluster.metadata_records import (
     PartitionChanged,
 )
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition, Topic
-from headrace.log_event import LogEvent, examples
+from headrace.log_event import MAX_EXAMPLES, LogEvent, examples
 
 CONTROLLED_SHUTDOWN: Final = "controlled shutdown"
 _REASONS: Final[dict[str, str]] = {
@@ -118,12 +118,12 @@ def _registration_fields(broker: BrokerRegistration) -> dict[str, object]:
 
 
 class _Moves:
-    """The leaders that changed for one cause."""
+    """The leaders that changed for one cause, as topics and indexes of partitions."""
 
     def __init__(self) -> None:
-        self.elected: list[str] = []
-        self.leaderless: list[str] = []
-        self.unclean: list[str] = []
+        self.elected: list[tuple[str, int]] = []
+        self.leaderless: list[tuple[str, int]] = []
+        self.unclean: list[tuple[str, int]] = []
         self.left_isrs = 0
 
 
@@ -134,6 +134,7 @@ def _partition_events(
     took_ms: int | None,
 ) -> Iterator[LogEvent]:
     moves: dict[str, _Moves] = {}
+    departed = _departed(before, after)
     reassigned: dict[str, Topic] = {}
     changed = {
         (each.topic_id, each.index): None for each in records if isinstance(each, PartitionChanged)
@@ -144,7 +145,7 @@ def _partition_events(
         new = None if topic is None else topic.partition(index)
         if old is None or new is None or topic is None:
             continue
-        _note_move(moves, f"{topic.name}-{index}", old, new, before, after)
+        _note_move(moves, (topic.name, index), old, new, departed)
         if _is_reassigned(old) and not _is_reassigned(new):
             reassigned[topic.name] = topic
     for cause, found in moves.items():
@@ -158,52 +159,50 @@ def _is_reassigned(partition: Partition) -> bool:
     return bool(partition.adding or partition.removing)
 
 
+def _departed(before: MetadataImage, after: MetadataImage) -> dict[int, str]:
+    """The brokers that left, were restarted or began their shutdown, each as a cause."""
+    found: dict[int, str] = {}
+    if before.brokers is after.brokers:
+        return found
+    for id_, new in after.brokers.items():
+        old = before.brokers.get(id_)
+        if old is None:
+            continue
+        if _is_live(old) and _has_left(old, new):
+            found[id_] = f"broker {id_} left"
+        elif new.leaving and not old.leaving:
+            found[id_] = f"{CONTROLLED_SHUTDOWN} of broker {id_}"
+    return found
+
+
 def _note_move(
     moves: dict[str, _Moves],
-    name: str,
+    place: tuple[str, int],
     old: Partition,
     new: Partition,
-    before: MetadataImage,
-    after: MetadataImage,
+    departed: Mapping[int, str],
 ) -> None:
-    gone = [id_ for id_ in old.isr if id_ not in new.isr and _is_gone(id_, before, after)]
+    gone = [id_ for id_ in old.isr if id_ in departed and id_ not in new.isr]
     if old.leader_epoch < 0 or (old.leader == new.leader and not gone):
         return
-    found = moves.setdefault(_cause(old, new, before, after, gone), _Moves())
+    found = moves.setdefault(_cause(old, new, departed, gone), _Moves())
     found.left_isrs += len(gone)
     if old.leader == new.leader:
         return
     if new.leader == NO_LEADER:
-        found.leaderless.append(name)
+        found.leaderless.append(place)
         return
-    found.elected.append(name)
-    if new.leader not in (*old.isr, *old.eligible_leaders):
-        found.unclean.append(name)
+    found.elected.append(place)
+    if new.leader not in old.isr and new.leader not in old.eligible_leaders:
+        found.unclean.append(place)
 
 
-def _is_gone(broker_id: int, before: MetadataImage, after: MetadataImage) -> bool:
-    """Whether this broker left, was restarted or began its shutdown in this change."""
-    old, new = before.brokers.get(broker_id), after.brokers.get(broker_id)
-    if old is None or new is None:
-        return False
-    is_gone = _is_live(old) and _has_left(old, new)
-    return is_gone or (new.leaving and not old.leaving)
-
-
-def _cause(
-    old: Partition,
-    new: Partition,
-    before: MetadataImage,
-    after: MetadataImage,
-    gone: Sequence[int],
-) -> str:
+def _cause(old: Partition, new: Partition, departed: Mapping[int, str], gone: Sequence[int]) -> str:
     """Why the leader changed, or why replicas left the ISR."""
-    who = old.leader if _is_gone(old.leader, before, after) else next(iter(gone), None)
-    if who is not None:
-        now = after.brokers[who]
-        if now.leaving and not now.fenced:
-            return f"{CONTROLLED_SHUTDOWN} of broker {who}"
-        return f"broker {who} left"
+    if old.leader in departed:
+        return departed[old.leader]
+    if gone:
+        return departed[gone[0]]
     if old.leader == NO_LEADER:
         return "a replica is available again"
     if old.leader not in new.replicas:
@@ -226,9 +225,9 @@ def _election_events(cause: str, found: _Moves, took_ms: int | None) -> Iterator
     if took_ms is not None:
         fields["ms"] = took_ms
     if found.elected:
-        fields["examples"] = examples(found.elected)
+        fields["examples"] = _examples(found.elected)
     if found.leaderless:
-        fields["offline"] = examples(found.leaderless)
+        fields["offline"] = _examples(found.leaderless)
     level = WARNING if found.leaderless else INFO
     yield LogEvent(level, "leaders were elected", fields)
     if found.unclean:
@@ -238,6 +237,11 @@ def _election_events(cause: str, found: _Moves, took_ms: int | None) -> Iterator
             {
                 "cause": cause,
                 "partitions": len(found.unclean),
-                "examples": examples(found.unclean),
+                "examples": _examples(found.unclean),
             },
         )
+
+
+def _examples(places: Sequence[tuple[str, int]]) -> str:
+    names = [f"{topic}-{index}" for topic, index in places[:MAX_EXAMPLES]]
+    return examples(names, len(places))
