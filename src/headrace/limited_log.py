@@ -20,6 +20,9 @@ TOTAL_LINES_PER_S: Final = 50.0
 MAX_SOURCES: Final = 1_000
 """Sources that are remembered; the one that was quiet for longest is forgotten first."""
 
+MAX_ABOUT_CHARS: Final = 200
+"""Of what a line is about, which clients may choose: the sources stay below a megabyte."""
+
 Source = tuple[str, str]
 """A principal and a host, or a sentence and what it is about."""
 
@@ -131,7 +134,7 @@ class LimitedLog:
     def _write(self, level: int, sentence: str, about: str, fields: dict[str, object]) -> None:
         if not self._log.isEnabledFor(level):
             return
-        left_out = self.admit((sentence, about))
+        left_out = self.admit((sentence, about[:MAX_ABOUT_CHARS]))
         if left_out is None:
             return
         if left_out:

@@ -45,6 +45,15 @@ def test_lines_left_out_are_reported_when_no_other_follows(
     assert (line["line"], line["about"], line["left_out"]) == ("refused", "10.0.0.1", 2)
 
 
+def test_what_a_line_is_about_is_cut_before_it_is_remembered() -> None:
+    """Clients choose their ids, which may have 32 kB."""
+    log = LimitedLog(logging.getLogger("headrace.test"), lambda: 0.0)
+    for number in range(3):
+        log.warning("slow", about=f"{'x' * 30_000}{number}")
+    ((_, about),) = log._limit._sources
+    assert len(about) == limited_log.MAX_ABOUT_CHARS
+
+
 def test_a_level_that_is_off_uses_no_lines_of_the_limit(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("ERROR")
     log = LimitedLog(logging.getLogger("headrace.test"), lambda: 0.0, LineLimit(0.0, burst=1))

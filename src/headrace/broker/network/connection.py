@@ -61,6 +61,8 @@ Dispatch = Callable[["Connection", memoryview], "Parts | Pipelined | Serial | No
 
 
 UNTIMED: Final = -1
+MAX_CLIENT_ID_BYTES: Final = 256
+"""Of a client id that is kept for the log; a client may send 32 kB."""
 _WAITING_APIS: Final = frozenset(
     {
         ApiKey.FETCH,
@@ -602,7 +604,9 @@ def _merge_small(parts: Parts) -> Parts:
 def _client_id(frame: memoryview) -> str | None:
     """The client id in a request's header; None if there is none."""
     size = int.from_bytes(frame[8:10], "big", signed=True)
-    return str(frame[10 : 10 + size], "utf-8", "replace") if size >= 0 else None
+    if size < 0:
+        return None
+    return str(frame[10 : 10 + min(size, MAX_CLIENT_ID_BYTES)], "utf-8", "replace")
 
 
 def _already_encoded(_: object) -> Parts | None:
