@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace import __version__
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.fetch.delayed_fetch import DelayedFetch
 from headrace.broker.fetch.fetch_session import FetchSessions
@@ -43,7 +44,7 @@ from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.protocol.api import ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the stop timeout for answers; the other half is for the disk
@@ -206,7 +207,13 @@ class Broker:
             from headrace.broker.metadata.metadata_store_errors import wrap
 
             handle = wrap(spec, handle)
-        return handle if self.tls is None else self.tls.wrap_handler(spec, handle)
+        if self.tls is not None:
+            handle = self.tls.wrap_handler(spec, handle)
+        if spec.key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            from headrace.broker.maintenance.broker_loggers import wrap_handler
+
+            return wrap_handler(self.node_id, handle)
+        return handle
 
     @property
     def active_controller(self) -> "ActiveController | None":
@@ -344,6 +351,7 @@ class Broker:
         return MeteredDispatcher(self, self.request_meters, self.clock.monotonic)
 
     async def _start(self) -> None:
+        began_s = self.clock.monotonic()
         if not self.settings.log_dirs:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
@@ -389,12 +397,33 @@ class Broker:
         if self.logs.failure is not None:
             raise self.logs.failure
         self._serving = True
+        self._log_started(began_s)
         if len(self.logs.futures):
             self.mover.resume()
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # On the loop's clock, even if a test moves the broker's clock by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
+
+    def _log_started(self, began_s: float) -> None:
+        zookeeper = self.settings.string("zookeeper.connect")
+        log.info(
+            "broker started",
+            extra={
+                "version": __version__,
+                "broker": self.node_id,
+                "epoch": self.broker_epoch,
+                "cluster": self.cluster_id,
+                "listeners": ",".join(
+                    f"{each.listener}://{host_and_port(each.host, each.port)}"
+                    for each in self.endpoints
+                ),
+                "log_dirs": ",".join(self.settings.log_dirs),
+                "logs": len(self.logs),
+                "metadata": f"ZooKeeper at {zookeeper}" if zookeeper else "this node",
+                "ms": round((self.clock.monotonic() - began_s) * 1000),
+            },
+        )
 
     async def _open_tls(self) -> None:
         """Prepares the server for listeners other than PLAINTEXT."""
@@ -559,6 +588,8 @@ class Broker:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
         role = self._cluster_role
         assert role is not None  # the broker has started
+        began_s = self.clock.monotonic()
+        log.info("broker stops", extra={"broker": self.node_id, "timeout_s": timeout_s})
         await role.leave(timeout_s)
         self.stopping = True
         self.server.close_listeners()
@@ -582,6 +613,8 @@ class Broker:
             raise StopTimedOut(msg)
         closing.result()
         self._release_resources()
+        ms = round((self.clock.monotonic() - began_s) * 1000)
+        log.info("broker stopped", extra={"broker": self.node_id, "ms": ms})
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""

@@ -91,6 +91,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "config set": (
         "headrace config set topic orders retention.ms=86400000",
         "headrace config set broker default -u log.retention.ms",
+        "headrace config set broker-logger 1 headrace.broker=DEBUG",
     ),
     "acl create": (
         "headrace acl create --allow-principal User:alice --operation read -t orders",

@@ -204,10 +204,6 @@ class StoreSession:
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
         await self._on_store_loop(lambda: self._store.commit(records, elected))
 
-    @property
-    def is_connected(self) -> bool:
-        return self._store.is_connected
-
     def on_lost(self, lost: Callable[[], None]) -> None:
         callback = self._on_broker_loop(lost)
         assert callback is not None

@@ -78,6 +78,8 @@ class Context:
     @property
     def client_id(self) -> str:
         """The client id of the request; empty if there is none."""
+        if len(self.frame) < _HEAD.size:  # a request of this broker itself
+            return ""
         *_, size = _HEAD.unpack_from(self.frame)
         return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
 

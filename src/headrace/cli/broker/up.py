@@ -10,12 +10,13 @@ again.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.node import Broker
 from headrace.broker.runtime.environment import Environment
@@ -25,7 +26,8 @@ from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions, h
 from headrace.cli.broker.sd_notify import notify_systemd
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
-from headrace.log_formatters import configure
+from headrace.log_formatters import LogFormat, configure
+from headrace.log_levels import LEVELS
 from headrace.process_tuning import collect_rarely, keep_freed_memory, loop_factory
 
 if TYPE_CHECKING:
@@ -42,11 +44,13 @@ class BadCommand(Exception):
 
 def up(options: UpOptions) -> int:
     """Runs a broker until a signal stops it."""
-    configure(log_format=options.log_format, verbose=options.verbose)
+    default_level = logging.INFO if options.verbose else logging.WARNING
+    configure(log_format=options.log_format or "text", level=default_level)
     temporary = None
     try:
         temporary = _temporary_directory() if options.ephemeral else None
         settings = settings_of(options, temporary)
+        _configure_log(options, settings, default_level)
         _make_directories(settings.log_dirs)
         keeps = None if temporary else settings.log_dirs
         environment = Environment()
@@ -75,11 +79,13 @@ def up(options: UpOptions) -> int:
 
 def start(options: UpOptions) -> int:
     """Runs the broker of a settings file until a signal stops it."""
-    configure(log_format=options.log_format, verbose=options.verbose)
+    default_level = logging.DEBUG if options.verbose else logging.INFO
+    configure(log_format=options.log_format or "text", level=default_level)
     try:
         written = _given_settings(options)
         settings = BrokerSettings.parse(written)
         _check_deployment(settings)
+        _configure_log(options, settings, default_level)
     except (BadCommand, InvalidSetting) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return WRONG_SETTINGS
@@ -98,6 +104,16 @@ def start(options: UpOptions) -> int:
     except (BadCommand, StartupError) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return FAILED
+
+
+def _configure_log(options: UpOptions, settings: BrokerSettings, default_level: int) -> None:
+    """Applies the settings of the log; the options override them."""
+    level = None if options.verbose else settings.string("headrace.log.level")
+    log_format = options.log_format or settings.string("headrace.log.format")
+    configure(
+        log_format=cast("LogFormat", log_format),
+        level=default_level if level is None else LEVELS[level],
+    )
 
 
 def _check_deployment(settings: BrokerSettings) -> None:

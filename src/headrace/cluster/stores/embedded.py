@@ -129,10 +129,6 @@ class EmbeddedStore:
             for lost in self._lost:
                 lost()
 
-    @property
-    def is_connected(self) -> bool:
-        return self._open
-
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._lost.append(lost)
 

@@ -52,6 +52,11 @@ headrace.http.max.topics int 2000 min=0
     name have them; totals count all topics.
 headrace.http.timeout.ms int 10000 min=100
     Maximum time for a client of the HTTP port to send a request, and to read the response.
+headrace.log.format string text in=text|logfmt|json
+    Format of the log on stderr; --log-format overrides it.
+headrace.log.level string null in=FATAL|ERROR|WARN|INFO|DEBUG|TRACE
+    Least severe level that is logged; if unset, INFO for `broker start` and WARN for `up`.
+    `headrace config set broker-logger` changes levels while the broker runs.
 headrace.max.inflight.bytes.per.connection long 134217728 min=1048576
     Maximum bytes of responses of one connection that wait for an earlier response; above it,
     the socket is not read.
@@ -66,6 +71,9 @@ headrace.replica.catch.up.rate long 62914560 min=1048576
     Bytes per second that a leader sends to a lagging follower, in addition to newly appended
     records; each batch counts as 8 KiB more than its size. In-sync replicas are never
     throttled.
+headrace.slow.request.ms int 1000 min=0 cluster-wide
+    Time from which on a request is logged as slow; 0 logs none. Times for which a request waits
+    as its client asked, such as those of Fetch, do not count.
 headrace.stop.timeout.ms int 10000 min=0
     Maximum time for a graceful shutdown; pending requests are then ended.
 headrace.stray.log.retention.ms long 604800000 min=-1
