@@ -12,6 +12,7 @@ record, and other brokers would wait for it. `ended` has the reason.
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.broker.access.access_control import AccessControl
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
+    from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
     from headrace.broker.tls.tls_listeners import TlsListeners
     from headrace.controller.active_controller import ActiveController
     from headrace.coordinator.group.group_shard import GroupShard
@@ -118,6 +120,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self._client_metrics: ClientMetricsReceiver | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
@@ -265,6 +268,24 @@ class Broker:
 
             self._shares = SharePartitionManager(self)
         return self._shares
+
+    @cached_property
+    def accepts_client_metrics(self) -> bool:
+        """Whether clients may push metrics: the setting, and the extra `telemetry`."""
+        if not self.settings.boolean("headrace.client.metrics.enable"):
+            return False
+        from headrace.broker.telemetry.client_metrics_switch import can_receive_client_metrics
+
+        return can_receive_client_metrics(self.metadata.image)
+
+    @property
+    def client_metrics(self) -> "ClientMetricsReceiver | None":
+        """Built by the first client that asks for a subscription; None if the receiver is off."""
+        if self._client_metrics is None and self.accepts_client_metrics:
+            from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
+
+            self._client_metrics = ClientMetricsReceiver(self)
+        return self._client_metrics
 
     # --- start ----------------------------------------------------------------------------------
 

@@ -7,9 +7,10 @@ sees the last values.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
+from headrace.metrics.family import MetricFamily
 from headrace.telemetry.push_decoder import DecodedPush, Dropped, Labels, Point
 from headrace.telemetry.series_names import CLIENT_LABELS
 
@@ -53,16 +54,6 @@ class _Client:
         self.keys: dict[tuple[str, Labels], None] = {}
 
 
-class SeriesFamily(NamedTuple):
-    """One family for the export."""
-
-    name: str
-    kind: FamilyKind
-    source_name: str
-    labels: tuple[str, ...]
-    samples: Iterable[tuple[tuple[str, ...], float]]
-
-
 class ClientSeries:
     """The last values of all clients."""
 
@@ -102,19 +93,15 @@ class ClientSeries:
             if client.expires_at_ms <= now_ms:
                 self._remove(instance_id, client)
 
-    def families(self) -> Iterator[SeriesFamily]:
+    def families(self) -> Iterator[MetricFamily]:
         """Every family, by name. The samples are lazy, and tolerate changes between two of them."""
         for name in sorted(self._families):
             family = self._families.get(name)
             if family is not None:
                 own = tuple(family.labels)
-                yield SeriesFamily(
-                    name,
-                    family.kind,
-                    family.source_name,
-                    CLIENT_LABELS + own,
-                    self._samples(family, own),
-                )
+                help_ = f"{family.source_name}, as pushed by clients."
+                labels = CLIENT_LABELS + own
+                yield MetricFamily(name, family.kind, help_, labels, self._samples(family, own))
 
     def _samples(
         self, family: _Family, own: tuple[str, ...]
