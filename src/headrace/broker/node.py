@@ -44,7 +44,7 @@ from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.protocol.api import ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from headrace.broker.share.share_partition_manager import SharePartitionManager
     from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
     from headrace.broker.tls.tls_listeners import TlsListeners
+    from headrace.broker.tracing.request_tracing import RequestTracing
     from headrace.controller.active_controller import ActiveController
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
@@ -121,6 +122,7 @@ class Broker:
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
         self._client_metrics: ClientMetricsReceiver | None = None
+        self.tracing: RequestTracing | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
@@ -287,6 +289,18 @@ class Broker:
             self._client_metrics = ClientMetricsReceiver(self)
         return self._client_metrics
 
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler itself, unless `headrace.tracing.endpoint` is set."""
+        return handle if self.tracing is None else self.tracing.wrap(key, handle)
+
+    def _open_tracing(self) -> None:
+        endpoint = self.settings.string("headrace.tracing.endpoint")
+        if not endpoint:
+            return
+        from headrace.broker.tracing.request_tracing import open_tracing
+
+        self.tracing = open_tracing(self, endpoint)
+
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -340,6 +354,7 @@ class Broker:
             # Before the image is applied, which may take long.
             self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
+        self._open_tracing()
         await self._open_tls()
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
@@ -539,6 +554,8 @@ class Broker:
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await role.withdraw()
         await self.task_scheduler.stop()
+        if self.tracing is not None:
+            await self.offload(self.tracing.close)
         # In a thread: during thousands of fsyncs the loop must still handle a second signal.
         closing = self.offload(
             self.logs.close,

@@ -118,6 +118,10 @@ class RequestHost(Protocol):
         """The handler of an API that only the controller decides, for any broker."""
         ...
 
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler with tracing, if the API is traced."""
+        ...
+
 
 class _Route:
     """One API: its versions, message classes and handler."""
@@ -239,6 +243,7 @@ class Dispatcher:
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
         handle = _with_access(self._broker, spec, entry.access, module, handle)
+        handle = self._broker.traced_handler(api_key, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)

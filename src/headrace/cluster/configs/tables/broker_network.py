@@ -55,6 +55,13 @@ headrace.stop.timeout.ms int 10000 min=0
 headrace.stray.log.retention.ms long 604800000 min=-1
     How long the log of a topic that the cluster does not know is kept, as
     TOPIC-PARTITION.ID-stray, before it is removed; -1 keeps it forever.
+headrace.tracing.endpoint string null
+    URL of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; needs the extra
+    `telemetry`. If unset, the broker looks for no traces.
+headrace.tracing.max.batches.per.second int 100 min=1
+    Maximum number of batches per second in which the broker looks for `traceparent` headers.
+headrace.tracing.sampling.ratio double 1.0 min=0.0 max=1.0
+    Share of traces that get spans; the same traces on every broker.
 headrace.zookeeper.auth string null in=digest|sasl
     How this broker authenticates to ZooKeeper; if unset, it does not, except through TLS.
 headrace.zookeeper.password password null
