@@ -8,7 +8,7 @@ FORBIDDEN = (
     *("click", "rich", "typer", "argparse"),
     *("pydantic", "pyspark", "pyarrow", "numba", "numpy"),
     *("importlib.metadata", "confluent_kafka", "aiokafka", "kio"),
-    *("cryptography", "jwt", "email", "urllib.request"),
+    *("cryptography", "jwt", "email", "urllib.request", "opentelemetry", "google.protobuf"),
     *("headrace.local_security", "headrace.certificate_files", "headrace.client.login.tls_context"),
 )
 

@@ -118,7 +118,7 @@ class SpanExporter:
                 if self._is_failing:
                     break
             if closing:
-                exporter.shutdown()
+                exporter.shutdown()  # type: ignore[no-untyped-call]
                 return
 
     def _next_spans(self) -> list[Span]:

@@ -183,7 +183,7 @@ class RequestTracing:
                 ended_ns = began_ns + int((ended_s - started_s) * 1e9)
                 self.exporter.submit(partial(self._fetch_spans, batch, began_ns, ended_ns))
 
-        def finish_later(done: "asyncio.Future[object]") -> None:
+        def finish_later(done: "asyncio.Future[Answer]") -> None:
             if not done.cancelled() and done.exception() is None:
                 finish(done.result())
 
