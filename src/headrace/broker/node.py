@@ -12,6 +12,7 @@ record, and other brokers would wait for it. `ended` has the reason.
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace import __version__
@@ -70,7 +71,9 @@ if TYPE_CHECKING:
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
+    from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
     from headrace.broker.tls.tls_listeners import TlsListeners
+    from headrace.broker.tracing.request_tracing import RequestTracing
     from headrace.controller.active_controller import ActiveController
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
@@ -126,6 +129,8 @@ class Broker:
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
         self._lag: ConsumerLag | None = None
+        self._client_metrics: ClientMetricsReceiver | None = None
+        self.tracing: RequestTracing | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
@@ -303,6 +308,36 @@ class Broker:
             self._lag = ConsumerLag(self)
         return self._lag
 
+    @cached_property
+    def accepts_client_metrics(self) -> bool:
+        """Whether clients may push metrics: the setting, and the extra `telemetry`."""
+        if not self.settings.boolean("headrace.client.metrics.enable"):
+            return False
+        from headrace.broker.telemetry.client_metrics_switch import can_receive_client_metrics
+
+        return can_receive_client_metrics(self.metadata.image)
+
+    @property
+    def client_metrics(self) -> "ClientMetricsReceiver | None":
+        """Built by the first client that asks for a subscription; None if the receiver is off."""
+        if self._client_metrics is None and self.accepts_client_metrics:
+            from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
+
+            self._client_metrics = ClientMetricsReceiver(self)
+        return self._client_metrics
+
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler itself, unless `headrace.tracing.endpoint` is set."""
+        return handle if self.tracing is None else self.tracing.wrap(key, handle)
+
+    def _open_tracing(self) -> None:
+        endpoint = self.settings.string("headrace.tracing.endpoint")
+        if not endpoint:
+            return
+        from headrace.broker.tracing.request_tracing import open_tracing
+
+        self.tracing = open_tracing(self, endpoint)
+
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -374,6 +409,7 @@ class Broker:
             # Before the image is applied, which may take long.
             self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
+        self._open_tracing()
         await self._open_tls()
         if self.http is not None:
             await self.http.serve()
@@ -600,6 +636,8 @@ class Broker:
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await role.withdraw()
         await self.task_scheduler.stop()
+        if self.tracing is not None:
+            await self.offload(self.tracing.close)
         # In a thread: during thousands of fsyncs the loop must still handle a second signal.
         closing = self.offload(
             self.logs.close,

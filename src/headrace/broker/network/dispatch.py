@@ -120,6 +120,10 @@ class RequestHost(Protocol):
         """The handler of an API that only the controller decides, for any broker."""
         ...
 
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler with tracing, if the API is traced."""
+        ...
+
 
 class Route:
     """One API: its versions, message classes and handler."""
@@ -241,6 +245,7 @@ class Dispatcher:
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
         handle = _with_access(self._broker, spec, entry.access, module, handle)
+        handle = self._broker.traced_handler(api_key, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
