@@ -1,0 +1,153 @@
+"""MirrorMaker 2 moves a topic and a group from Apache Kafka to Headrace, and back.
+
+docs/guide/migration-from-kafka.md has the settings; the test takes them from there.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from bench.artifacts import mirror_maker_jars
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from support.clients.java import NODE_JVM, QUIET, KafkaNode
+from support.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(400)
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "migration-from-kafka.md"
+BLOCK = re.compile(r"^ *```properties\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+DEADLINE_S = 120.0
+READ_S = 30.0
+ONE_BROKER = (
+    *("offset-syncs.topic", "checkpoints.topic", "heartbeats.topic"),
+    *("offset.storage", "status.storage", "config.storage"),
+)
+QUICKLY = ("sync.group.offsets", "emit.checkpoints", "refresh.topics", "refresh.groups")
+
+
+def settings(back: bool, servers: dict[str, str], topic: str) -> str:
+    """The lines of the guide for one direction, for clusters of one broker on this machine."""
+    there, then = BLOCK.findall(GUIDE.read_text())
+    found = {}
+    for line in (there + (then if back else "")).splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            found[name] = value
+    for cluster, address in servers.items():
+        found[f"{cluster}.bootstrap.servers"] = address
+    found["headrace->kafka.topics" if back else "kafka->headrace.topics"] = topic
+    found |= {f"{name}.replication.factor": "1" for name in (*ONE_BROKER,)}
+    found |= {f"{name}.interval.seconds": "1" for name in QUICKLY}
+    found["replication.factor"] = "1"
+    return "".join(f"{name}={value}\n" for name, value in found.items())
+
+
+@contextmanager
+def mirror_maker(home: Path, properties: str, kafka_lib: str) -> Iterator[Path]:
+    home.mkdir()
+    (home / "mm2.properties").write_text(properties)
+    classes = f"{kafka_lib}/*:{mirror_maker_jars()}/*"
+    command = ["java", *NODE_JVM, QUIET, "-cp", classes]
+    log = home / "mirror-maker.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "org.apache.kafka.connect.mirror.MirrorMaker", str(home / "mm2.properties")],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=home,
+        )
+    try:
+        yield log
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{log.read_text()[-4000:]}") from error
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def write(servers: str, topic: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for number in numbers:
+        producer.produce(topic, str(number), partition=0)
+    assert producer.flush(READ_S) == 0
+
+
+def read(servers: str, topic: str, group: str, count: int) -> list[int]:
+    """The next records of the group, which commits them and leaves."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[int] = []
+    try:
+        while len(found) < count:
+            message = consumer.poll(READ_S)
+            assert message is not None, found
+            assert message.error() is None, message.error()
+            found.append(int(message.value()))
+            consumer.commit(message=message, asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
+def is_copied(servers: str, topic: str, group: str, end: int, committed: int) -> bool:
+    """Whether the topic has `end` records, and the group's offset is that of record `committed`."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    try:
+        place = TopicPartition(topic, 0)
+        low, high = consumer.get_watermark_offsets(place, timeout=READ_S)
+        (offset,) = consumer.committed([place], timeout=READ_S)
+        return (high - low, offset.offset) == (end, committed)
+    except Exception:
+        return False  # the topic does not exist yet
+    finally:
+        consumer.close()
+
+
+def test_a_topic_and_a_group_move_to_headrace_and_back(
+    kafka: KafkaNode, broker: object, bootstrap: str, kafka_lib: str, name: str, tmp_path: Path
+) -> None:
+    """The group continues with the next record each time, although the offsets differ."""
+    servers = {"kafka": kafka.bootstrap_servers, "headrace": bootstrap}
+    group = f"group-{name}"
+    source = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    source.create_topics([NewTopic(name, 1, 1)])[name].result()
+    write(kafka.bootstrap_servers, name, range(-10, 0))
+    # Offsets in Headrace will be smaller by these ten records.
+    source.delete_records([TopicPartition(name, 0, 10)])[TopicPartition(name, 0, 10)].result()
+    write(kafka.bootstrap_servers, name, range(100))
+    assert read(kafka.bootstrap_servers, name, group, 40) == list(range(40))
+
+    with mirror_maker(tmp_path / "there", settings(False, servers, name), kafka_lib):
+        wait_for(
+            lambda: is_copied(bootstrap, name, group, 100, 40),
+            "all records and the offset are in Headrace",
+            deadline_s=DEADLINE_S,
+        )
+    assert read(bootstrap, name, group, 30) == list(range(40, 70))
+    write(bootstrap, name, range(100, 120))
+
+    source.delete_topics([name])[name].result()
+    with mirror_maker(tmp_path / "back", settings(True, servers, name), kafka_lib):
+        wait_for(
+            lambda: is_copied(kafka.bootstrap_servers, name, group, 120, 70),
+            "all records and the offset are in Kafka",
+            deadline_s=DEADLINE_S,
+        )
+    assert read(kafka.bootstrap_servers, name, group, 50) == list(range(70, 120))
