@@ -307,6 +307,12 @@ def test_a_rolling_upgrade_and_downgrade_loses_and_duplicates_nothing(
                 all_proceed()
                 if number == 0:  # one version in the controller, both in the followers
                     cluster.use_each_broker(step)
+                if (step, number) == ("down", 0):
+                    refused = cluster.cli("user", "create", "bob", "--generate")
+                    assert f"broker {id_} runs a version" in refused.stderr, refused
+            if step == "up":  # every broker of 0.1.0 could read what is left
+                cluster.cli.ok("user", "create", "alice", "--generate")
+                cluster.cli.ok("user", "delete", "alice", "--execute")
     load.check(servers)
     transactions.check(servers)
     for group in (classic, modern):
