@@ -7,6 +7,7 @@ was tried.
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,12 +87,18 @@ def test_the_image_is_built_from_files_that_exist_and_are_in_the_build_context()
     allowed = [
         line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
     ]
-    for name, rest in containerfile():
-        if name != "COPY" or "--from=" in rest:
-            continue
-        for source in rest.split()[:-1]:
-            assert (ROOT / source).exists(), source
-            assert source in allowed, source
+    copied = [
+        source
+        for name, rest in containerfile()
+        if name == "COPY" and "--from=" not in rest
+        for source in rest.split()[:-1]
+    ]
+    assert sorted(copied) == sorted(allowed)
+    assert not [source for source in copied if not (ROOT / source).exists()]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = [project["project"]["readme"], *project["project"]["license-files"]]
+    assert {*needed, *wheel["sbom-files"]} <= set(copied)
 
 
 # --- systemd -----------------------------------------------------------------------------------
