@@ -70,16 +70,17 @@ class Security:
             "ssl.ca.location": str(self.files.ca),
         }
 
-    def connect(self, address: str) -> Wire:
+    def connect(self, address: str, user: str = USER, password: str = PASSWORD) -> Wire:
         """A connection that has logged in."""
         context = ssl.create_default_context(cafile=str(self.files.ca))
         host = address.rpartition(":")[0]
         wire = Wire(address, wrap=partial(context.wrap_socket, server_hostname=host))
         wire.call(SaslHandshakeRequest(mechanism=MECHANISM), SaslHandshakeResponse, 1)
-        token = f"\0{USER}\0{PASSWORD}".encode()
+        token = f"\0{user}\0{password}".encode()
         login = SaslAuthenticateRequest(auth_bytes=token)
         answer = wire.call(login, SaslAuthenticateResponse, SASL_AUTHENTICATE_VERSION)
         if answer.error_code:
+            wire.close()
             raise WireError(f"login failed: {answer.error_message}")
         return wire
 
