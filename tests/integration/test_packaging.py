@@ -7,6 +7,9 @@ was tried.
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -26,6 +29,7 @@ UNITS = sorted((PACKAGING / "systemd").glob("*.service"))
 INSTRUCTION = re.compile(r"^([A-Z]+) ((?:.*\\\n)*.*)$", re.MULTILINE)
 EXEC_FORM = {"RUN", "CMD", "ENTRYPOINT", "VOLUME"}
 NOT_ROOT = 10001
+MAX_EXPOSURE = 20  # systemd-analyze shows it as 2.0, of 10
 
 
 def containerfile() -> list[tuple[str, str]]:
@@ -128,6 +132,19 @@ def test_both_units_differ_only_in_the_name_of_the_instance() -> None:
     one, many = (unit_settings(unit) for unit in UNITS)
     plain = {name: value.replace("/%i", "").replace(" %i", "") for name, value in many.items()}
     assert plain == one
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_accepts_the_unit_and_rates_its_exposure_low(unit: Path, tmp_path: Path) -> None:
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/opt/headrace/bin/headrace", sys.executable))
+    for words in (["verify"], ["security", "--offline=true", f"--threshold={MAX_EXPOSURE}"]):
+        done = subprocess.run(
+            ["systemd-analyze", "--no-pager", *words, copy], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not done.stderr
 
 
 # --- Helm --------------------------------------------------------------------------------------
