@@ -58,6 +58,7 @@ class Processes:
             "auto.leader.rebalance.enable": "false",
             "min.insync.replicas": 2,
             "default.replication.factor": 3,
+            "headrace.stop.timeout.ms": 4000,  # a stop without a controller takes half of it
         }
         self.brokers = {
             id_: BrokerProcess(home / str(id_), settings=settings | {"broker.id": id_})

@@ -162,7 +162,11 @@ def test_a_lost_controller(healthy: Drill) -> None:
     os.kill(healthy.pid(first), signal.SIGKILL)
     wait_for(lambda: controller() in others(first), "another controller", deadline_s=DEADLINE_S)
     healthy.wait_for_acks()
-    healthy.wait_for_line(others(first), "the cluster has a new controller")
+    new = controller()
+    assert new is not None
+    (follower,) = {*IDS} - {first, new}
+    healthy.wait_for_line([new], "elected controller")
+    healthy.wait_for_line([follower], "the cluster has a new controller")
     healthy.heal(first)
     healthy.status(ExitCode.OK, "healthy")
 
