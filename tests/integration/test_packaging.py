@@ -105,6 +105,15 @@ def test_the_image_is_built_from_files_that_exist_and_are_in_the_build_context()
     assert {*needed, *wheel["sbom-files"]} <= set(copied)
 
 
+def test_the_image_has_the_versions_that_the_tests_use() -> None:
+    def pins(name: str) -> set[str]:
+        text = (ROOT / "requirements" / name).read_text()
+        return set(re.findall(r"^[\w.-]+==[\w.!+-]+", text, re.MULTILINE))
+
+    assert any(pin.startswith("kazoo==") for pin in pins("image.txt"))
+    assert pins("image.txt") <= pins("dev.txt")
+
+
 # --- systemd -----------------------------------------------------------------------------------
 
 
