@@ -6,7 +6,7 @@ code 1. If only a change of the settings helps, `broker start` exits with code 2
 manager does not restart it. A broker that loses its last log directory exits with code 1.
 
 SIGHUP stops a broker, too, unless it has TLS listeners and no terminal: then it reads their stores
-again.
+again. Under systemd (Type=notify), SIGHUP never stops a broker: `systemctl reload` sends it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.cli.broker.banner import serves, welcome
 from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions, http_listener
-from headrace.cli.broker.sd_notify import notify_systemd
+from headrace.cli.broker.sd_notify import notify_systemd, systemd_listens
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 from headrace.log_formatters import LogFormat, configure
@@ -218,7 +218,7 @@ async def _serve_until_stopped(
     stop_requested = asyncio.Event()
     _handle_signals(stop_requested, temporary)
     await broker.start()
-    if broker.tls is not None and not (sys.stdin and sys.stdin.isatty()):
+    if systemd_listens() or (broker.tls is not None and not (sys.stdin and sys.stdin.isatty())):
         _reload_on_hangup(broker.tls)
     _print(greeting(broker))
     notify_systemd("READY=1")
@@ -262,14 +262,17 @@ def _handle_signals(stop_requested: asyncio.Event, temporary: Path | None) -> No
         loop.add_signal_handler(number, first)
 
 
-def _reload_on_hangup(tls: "TlsListeners") -> None:
+def _reload_on_hangup(tls: "TlsListeners | None") -> None:
     """SIGHUP makes a broker with TLS listeners read their stores again, as other servers do.
 
-    On a terminal it means that the terminal is gone, and stops the broker.
+    On a terminal it means that the terminal is gone, and stops the broker. Without TLS listeners
+    there is nothing to read again.
     """
     reloads: set[asyncio.Task[None]] = set()
 
     def reload() -> None:
+        if tls is None:
+            return
         task = asyncio.ensure_future(tls.reload())
         reloads.add(task)
         task.add_done_callback(reloads.discard)
