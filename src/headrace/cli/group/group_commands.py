@@ -1,7 +1,7 @@
 """`headrace group`: list, describe, move and delete consumer groups."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import typer
 
@@ -10,7 +10,15 @@ from headrace.cli.command import command
 from headrace.cli.confirmation import Execute
 from headrace.cli.error_messages import not_found, refused
 from headrace.cli.exit_codes import CommandFailed, ExitCode
-from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
+from headrace.cli.group.group_options import (
+    OnlyTopics,
+    Shift,
+    States,
+    To,
+    ToFile,
+    Topics,
+    WithLag,
+)
 from headrace.cli.group.group_removal import (
     Filter,
     PlannedRemoval,
@@ -42,41 +50,57 @@ from headrace.client.admin.offsets import (
 )
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
-from headrace.operations.group_lag import PartitionLag, read_lags, total_lag
+from headrace.operations.group_lag import (
+    Lag,
+    TotalLag,
+    lags_of_group,
+    lags_of_groups,
+    total_lag,
+)
 from headrace.operations.group_moves import Positions
 from headrace.protocol.errors import ErrorCode
+
+LAG_HEADERS: Final = ("TOTAL LAG", "LAG (S)")
 
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
 
 @command(app, "list")
-def list_(session: Session, state: States = []) -> None:
+def list_(session: Session, state: States = [], lag: WithLag = False) -> None:
     """List consumer groups."""
-    show_groups(session, _is_consumer_group, state)
+    show_groups(session, _is_consumer_group, state, with_lag=lag)
 
 
-def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None:
+def show_groups(
+    session: Session, wanted: Filter, states: Sequence[str], *, with_lag: bool = False
+) -> None:
     """Prints a table of the `wanted` groups in these states."""
     chosen = {state.lower() for state in states}
 
-    async def work(client: ClusterClient) -> list[ListedGroup]:
-        return await list_groups(client, timeout_s=session.timeout_s)
+    async def work(client: ClusterClient) -> tuple[list[ListedGroup], Mapping[str, TotalLag]]:
+        listed = await list_groups(client, timeout_s=session.timeout_s)
+        shown = [
+            group
+            for group in listed
+            if wanted(group) and (not chosen or group.state.lower() in chosen)
+        ]
+        lags = await lags_of_groups(client, shown, session.timeout_s) if with_lag else {}
+        return shown, lags
 
-    shown = [
-        group
-        for group in session.run(work)
-        if wanted(group) and (not chosen or group.state.lower() in chosen)
-    ]
-    facts = [
-        {
+    shown, lags = session.run(work)
+    facts: list[dict[str, object]] = []
+    for group in shown:
+        fact: dict[str, object] = {
             "group": group.group_id,
             "type": group.kind or None,
             "state": group.state or None,
             "coordinator": group.coordinator,
         }
-        for group in shown
-    ]
-    headers = ("GROUP", "TYPE", "STATE", "COORDINATOR")
+        if with_lag:
+            total = lags.get(group.group_id, TotalLag())
+            fact |= {"total_lag": total.records, "lag_seconds": total.seconds}
+        facts.append(fact)
+    headers = ("GROUP", "TYPE", "STATE", "COORDINATOR", *(LAG_HEADERS if with_lag else ()))
     session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
 
 
@@ -84,23 +108,23 @@ def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None
 def describe(session: Session, groups: GroupNames) -> ExitCode | None:
     """Show the state, members and lag of groups."""
 
-    async def work(client: ClusterClient) -> list[tuple[GroupDescription, Sequence[PartitionLag]]]:
+    async def work(client: ClusterClient) -> list[tuple[GroupDescription, list[Lag]]]:
         return [await _describe_lag(client, group, session.timeout_s) for group in groups]
 
     found = session.run(work)
     facts = [_group_facts(group, lags) for group, lags in found]
     blocks: list[Block] = []
     for (group, lags), fact in zip(found, facts, strict=True):
-        blocks.extend(_group_blocks(group, lags, fact["total_lag"]))
+        blocks.extend(_group_blocks(group, lags, fact["total_lag"], fact["lag_seconds"]))
     session.output.show(facts, *blocks)
     return None
 
 
 async def _describe_lag(
     client: ClusterClient, name: str, timeout_s: float
-) -> tuple[GroupDescription, Sequence[PartitionLag]]:
+) -> tuple[GroupDescription, list[Lag]]:
     group = await find_group(client, name, timeout_s)
-    return group, await read_lags(client, group, timeout_s=timeout_s)
+    return group, await lags_of_group(client, group, timeout_s)
 
 
 async def find_group(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
@@ -134,14 +158,16 @@ async def no_group(
     return not_found(noun, name, [each.group_id for each in listed if wanted(each)])
 
 
-def _group_facts(group: GroupDescription, lags: Sequence[PartitionLag]) -> dict[str, object]:
+def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
+    total = total_lag([lag.found for lag in lags])
     return {
         "group": group.group_id,
         "type": group.kind,
         "state": group.state,
         "assignor": group.assignor or None,
         "epoch": group.epoch,
-        "total_lag": total_lag(lags),
+        "total_lag": total.records,
+        "lag_seconds": total.seconds,
         "members": [
             {
                 "member": member.member_id,
@@ -158,7 +184,8 @@ def _group_facts(group: GroupDescription, lags: Sequence[PartitionLag]) -> dict[
                 "partition": lag.partition.partition,
                 "committed": lag.committed,
                 "end": lag.end,
-                "lag": lag.lag,
+                "lag": lag.records,
+                "lag_seconds": lag.seconds,
                 "member": lag.member.member_id if lag.member else None,
                 "client": lag.member.client_id if lag.member else None,
                 "host": lag.member.host if lag.member else None,
@@ -169,7 +196,7 @@ def _group_facts(group: GroupDescription, lags: Sequence[PartitionLag]) -> dict[
 
 
 def _group_blocks(
-    group: GroupDescription, lags: Sequence[PartitionLag], total: object
+    group: GroupDescription, lags: Sequence[Lag], total: object, seconds: object
 ) -> list[Block]:
     fields = [
         ("GROUP", group.group_id),
@@ -178,14 +205,19 @@ def _group_blocks(
         ("ASSIGNOR", group.assignor or None),
         ("MEMBERS", len(group.members)),
         ("TOTAL LAG", total),
+        ("LAG (S)", seconds),
     ]
-    headers = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
+    headers = (
+        *("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG (S)"),
+        *("MEMBER", "CLIENT", "HOST"),
+    )
     rows = [
         (
             *lag.partition,
             lag.committed,
             lag.end,
-            lag.lag,
+            lag.records,
+            lag.seconds,
             lag.member.member_id if lag.member else None,
             lag.member.client_id if lag.member else None,
             lag.member.host if lag.member else None,

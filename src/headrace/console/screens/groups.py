@@ -17,10 +17,12 @@ from headrace.client.admin.groups import (
     describe_group,
 )
 from headrace.client.admin.offsets import (
+    EARLIEST,
     commit_offsets,
     committed_offsets,
     delete_offsets,
     list_bounds,
+    list_offsets,
 )
 from headrace.client.admin.record_times import first_record_times
 from headrace.client.results import Refusal, TopicPartition
@@ -45,14 +47,14 @@ from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
 from headrace.console.web.pagination import DEFAULT_PAGE_SIZE, paged
 from headrace.console.web.screen import Screen, get, post
-from headrace.operations.group_lag import PartitionLag, read_lags, total_lag
+from headrace.operations.group_lag import Lag, lags_of_group, total_lag
 from headrace.operations.group_moves import Target, requested_offsets
 from headrace.protocol.errors import ErrorCode
 
 STREAMS: Final = "streams"
 LAG_CACHE_S: Final = 2.0
 TIMED_PARTITIONS: Final = 64
-"""The lag in seconds needs one small fetch for each partition: only for those furthest behind."""
+"""Where brokers do not tell the lag in seconds, it needs one small fetch for each partition."""
 
 
 async def show_list(page: Page) -> Response:
@@ -91,8 +93,16 @@ def group_path(group_id: str, kind: str = "") -> str:
 @dataclass(frozen=True, slots=True)
 class _Detail:
     group: GroupDescription
-    lags: Sequence[PartitionLag]
+    lags: Sequence[Lag]
+    starts: Mapping[TopicPartition, int]
+    """The first offset of each partition that has one."""
     times_ms: Mapping[TopicPartition, int]
+    """The time of the first unread record, where the broker does not tell the lag in seconds."""
+
+    def is_out_of_range(self, lag: Lag) -> bool:
+        """Whether the next record of the group was deleted before it was read."""
+        start = self.starts.get(lag.partition)
+        return lag.committed is not None and start is not None and lag.committed < start
 
 
 async def show(page: Page) -> Response:
@@ -108,12 +118,12 @@ async def show(page: Page) -> Response:
     )
     now_ms = page.console.clock.wall_ms()
     seconds = {each: max(0.0, (now_ms - at) / 1000) for each, at in detail.times_ms.items()}
+    seconds |= {each.partition: each.seconds for each in detail.lags if each.seconds is not None}
     by_member: dict[str, int] = {}
     for lag in detail.lags:
         if lag.member is not None:
-            by_member[lag.member.member_id] = by_member.get(lag.member.member_id, 0) + (
-                lag.lag or 0
-            )
+            known = by_member.get(lag.member.member_id, 0)
+            by_member[lag.member.member_id] = known + (lag.records or 0)
     return page.render(
         "group.html",
         group=detail.group,
@@ -122,26 +132,32 @@ async def show(page: Page) -> Response:
         lags=paged(
             detail.lags, page.integer("page", 1, low=1), page.integer("size", DEFAULT_PAGE_SIZE)
         ),
-        total=total_lag(detail.lags),
+        total=total_lag([each.found for each in detail.lags]).records,
         member_lags=by_member,
         seconds=seconds,
         most_seconds=max(seconds.values(), default=None),
         topics=sorted({each.partition.topic for each in detail.lags}),
-        out_of_range=sum(each.is_out_of_range for each in detail.lags),
+        out_of_range=sum(map(detail.is_out_of_range, detail.lags)),
+        is_out_of_range=detail.is_out_of_range,
         level_of=level_of,
     )
 
 
 async def _read_detail(page: Page, name: str) -> _Detail:
     group = await _find_group(page, name)
-    lags = await read_lags(page.client, group, timeout_s=page.timeout_s)
+    lags = await lags_of_group(page.client, group, page.timeout_s)
+    partitions = [each.partition for each in lags if each.problem is None]
+    found = await list_offsets(
+        page.client, dict.fromkeys(partitions, EARLIEST), timeout_s=page.timeout_s
+    )
+    starts = {each: at.offset for each, at in found.items() if not isinstance(at, Refusal)}
+    untimed = [each for each in lags if each.records and each.seconds is None]
     behind = {
-        each.partition: max(each.committed or 0, each.start or 0)
-        for each in sorted(lags, key=lambda each: -(each.lag or 0))[:TIMED_PARTITIONS]
-        if each.lag and each.committed is not None
+        each.partition: max(each.committed or 0, starts.get(each.partition, 0))
+        for each in sorted(untimed, key=lambda each: -(each.records or 0))[:TIMED_PARTITIONS]
     }
     times = await first_record_times(page.client, behind, timeout_s=page.timeout_s)
-    return _Detail(group, lags, times)
+    return _Detail(group, lags, starts, times)
 
 
 async def _find_group(page: Page, name: str) -> GroupDescription:
