@@ -24,6 +24,7 @@ LOGGERS: Final = (
     "headrace.broker.authentication",
     "headrace.broker.coordinators",
     "headrace.broker.handlers",
+    "headrace.broker.http",
     "headrace.broker.maintenance",
     "headrace.broker.membership",
     "headrace.broker.metadata",
@@ -32,6 +33,7 @@ LOGGERS: Final = (
     "headrace.broker.replication",
     "headrace.broker.runtime",
     "headrace.broker.share",
+    "headrace.broker.telemetry",
     "headrace.broker.tls",
     "headrace.broker.transactions",
     CHANGES_LOGGER,
@@ -45,6 +47,7 @@ LOGGERS: Final = (
     "headrace.storage.log",
     "headrace.storage.recovery",
     "headrace.storage.segment",
+    "headrace.tracing",
 )
 
 TRACE: Final = 5

@@ -59,6 +59,7 @@ class Processes:
             "min.insync.replicas": 2,
             "default.replication.factor": 3,
             "headrace.log.level": "INFO",
+            "headrace.stop.timeout.ms": 4000,  # a stop without a controller takes half of it
         }
         self.brokers = {
             id_: BrokerProcess(home / str(id_), settings=settings | {"broker.id": id_})
@@ -327,6 +328,63 @@ def test_leaders_serve_while_zookeeper_is_down(whole: Processes) -> None:
         back = whole.await_line(id_, "INFO connected to ZooKeeper again")
         assert int(back.rpartition("ms=")[2]) > 0
     produced(whole.servers, "zookeeper-is-back", [b"served"])
+
+
+def test_a_cluster_continues_with_a_backup_of_zookeeper_by_the_steps_of_the_guide(
+    whole: Processes, tmp_path: Path
+) -> None:
+    """docs/guide/backup-and-restore.md: the ensemble loses its data; only an older copy is left."""
+    servers = whole.zookeeper.servers
+    whole.create("in-backup")
+    produced(whole.servers, "in-backup", [b"1"])
+    shutil.copytree(servers[0].data_dir / "version-2", tmp_path / "version-2")
+    produced(whole.servers, "in-backup", [b"2"])
+    whole.create("after-backup")
+    produced(whole.servers, "after-backup", [b"a", b"b"])
+
+    whole.zookeeper.stop()
+    for server in servers:
+        shutil.rmtree(server.data_dir / "version-2")
+    whole.zookeeper.start()  # empty: leaders serve on, and nobody registers
+    produced(whole.servers, "in-backup", [b"3"])
+    client = KazooClient(hosts=whole.zookeeper.address)
+    client.start(timeout=DEADLINE_S)
+    assert not client.exists(f"{CHROOT}/brokers/ids/1")
+    client.stop()
+    client.close()
+
+    whole.zookeeper.stop()
+    for server in servers:
+        shutil.rmtree(server.data_dir / "version-2")
+        shutil.copytree(tmp_path / "version-2", server.data_dir / "version-2")
+    whole.zookeeper.start()
+    produced(whole.servers, "in-backup", [b"4"])
+    for broker in whole.brokers.values():
+        os.kill(broker.pid, signal.SIGTERM)
+    for broker in whole.brokers.values():
+        broker.wait()
+    for broker in whole.brokers.values():
+        (broker.data / "metadata-version").write_text("any\n")
+        broker.launch()
+    for broker in whole.brokers.values():
+        broker.wait_until_serving()
+    whole.heal()
+    assert consumed(whole.servers, "in-backup", 4) == [b"1", b"2", b"3", b"4"]
+
+    # A topic that the backup lacks: its records are read from a stray log, on a node of its own.
+    strays = [next(broker.data.glob("after-backup-0.*-stray")) for broker in whole.brokers.values()]
+    assert len(strays) == 3
+    shutil.copytree(strays[0], tmp_path / "rescue" / "data" / "after-backup-0")
+    with BrokerProcess(tmp_path / "rescue") as rescue:
+        assert consumed(rescue.bootstrap_servers, "after-backup", 2) == [b"a", b"b"]
+
+    # Without any backup of ZooKeeper, a broker's directory still serves its topics on one node.
+    copy = shutil.copytree(whole.brokers[1].data, tmp_path / "alone" / "data")
+    for name in ("meta.properties", "metadata-version"):
+        (copy / name).unlink()
+    with BrokerProcess(tmp_path / "alone") as alone:
+        expected = [b"1", b"2", b"3", b"4"]
+        assert consumed(alone.bootstrap_servers, "in-backup", 4) == expected
 
 
 def test_a_broker_paused_past_its_session_is_replaced_and_returns(

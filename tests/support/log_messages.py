@@ -8,7 +8,16 @@ from typing import NamedTuple
 import headrace
 
 SRC = Path(headrace.__file__).parent
-PACKAGES = ("broker", "cluster", "controller", "coordinator", "replication", "security", "storage")
+PACKAGES = (
+    "broker",
+    "cluster",
+    "controller",
+    "coordinator",
+    "replication",
+    "security",
+    "storage",
+    "tracing",
+)
 MODULES = ("limited_log.py",)
 LOGGERS = {"log", "_log", "logger"}
 LEVELS = {

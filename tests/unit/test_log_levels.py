@@ -21,7 +21,7 @@ from headrace.log_levels import (
 )
 
 SRC = Path(headrace.__file__).parent
-OF_BROKERS = ("broker", "cluster", "controller", "coordinator", "replication", "storage")
+OF_BROKERS = ("broker", "cluster", "controller", "coordinator", "replication", "storage", "tracing")
 NAMED = {"AUDIT_LOGGER": AUDIT_LOGGER, "CHANGES_LOGGER": CHANGES_LOGGER}
 
 

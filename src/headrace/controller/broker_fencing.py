@@ -73,6 +73,7 @@ def reconcile_brokers(
             steps.add(*handle_unclean_shutdown(steps.image, rules, id_, arrival.disks))
     if arrived:
         steps.add(*elect_new_leaders(steps.image, rules))
+    steps.add(*_missing_levels(known, registered))
     return tuple(steps.records)
 
 
@@ -82,6 +83,18 @@ def _fenced_reason(
     if found_dead.get(known.broker_id) == known.epoch:
         return FencedReason.PROCESS_DIED
     return FencedReason.SESSION_ENDED if now is None else FencedReason.RESTARTED
+
+
+def _missing_levels(
+    known: Mapping[int, BrokerRegistration], registered: Mapping[int, Arrival]
+) -> Iterator[BrokerRegistered]:
+    """A controller of version 0.1.0 does not pass on the metadata levels of the brokers."""
+    for id_, broker in known.items():
+        now = registered.get(id_)
+        if now is not None and not _is_other_incarnation(broker, now):
+            level = now.broker.metadata_level
+            if level != broker.metadata_level:
+                yield BrokerRegistered(broker._replace(metadata_level=level))
 
 
 def _is_other_incarnation(known: BrokerRegistration, now: Arrival | None) -> bool:

@@ -113,7 +113,9 @@ class MetadataPolls:
         )
 
     def _poll_response(self, version: int) -> ClusterMetadataResponse:
-        changes = self._metadata.metadata_log.since(version)
+        # A broker that starts gets a snapshot: the history may have records of removed things,
+        # which an older version cannot read.
+        changes = self._metadata.metadata_log.since(version) if version > 0 else None
         if changes is None:
             records = self._encoded_snapshot()
         else:

@@ -40,6 +40,8 @@ class BrokerProcess:
         self._settings = dict(settings or {})
         self._ephemeral = ephemeral
         self._before = list(before)
+        self.code: Path | None = None
+        """A directory with the package of another version, for the next start."""
         self._process: subprocess.Popen[bytes] | None = None
         self._mark = 0
 
@@ -72,16 +74,28 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Starts the process; returns when it answers a request."""
+        self.launch()
+        self.wait_until_serving()
+
+    def launch(self) -> None:
+        """Starts the process without waiting for it."""
+        environment = None if self.code is None else {**os.environ, "PYTHONPATH": str(self.code)}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
             )
+
+    def wait_until_serving(self) -> None:
         wait_for(self._answers, "the broker answers", deadline_s=START_DEADLINE_S)
 
     def stop(self) -> int:
         """Stops it cleanly; returns the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Waits until it has ended; returns the exit status."""
         return self._reap(STOP_DEADLINE_S)
 
     def kill(self) -> None:

@@ -8,6 +8,7 @@ limited (`headrace.limited_log`), and the log says how many were left out.
 """
 
 import logging
+from collections import Counter
 from contextvars import ContextVar
 from typing import Final
 
@@ -33,6 +34,11 @@ class AuditLog:
     """The audit log of one broker."""
 
     def __init__(self, clock: Clock) -> None:
+        self.logins: Counter[str] = Counter()
+        """Successful logins since the start of the broker, by listener; and those that failed:"""
+        self.failed_logins: Counter[str] = Counter()
+        self.denied = 0
+        """Denied requests since the start of the broker."""
         self._clock = clock
         self._limit = LineLimit(clock.monotonic())
 
@@ -50,6 +56,7 @@ class AuditLog:
         decision: Decision,
     ) -> None:
         """A client asked for this resource, and the request was allowed or denied."""
+        self.denied += not decision.allowed
         level = logging.DEBUG if decision.allowed else logging.INFO
         if not log.isEnabledFor(level):
             return
@@ -71,6 +78,7 @@ class AuditLog:
     def log_login(self, session: Session, mechanism: str, *, error: str | None = None) -> None:
         """A client has authenticated, or failed with `error`, which must contain no secret. After
         a failure, the principal of the session is the one that the client claimed."""
+        (self.logins if error is None else self.failed_logins)[session.listener] += 1
         if not log.isEnabledFor(logging.INFO):
             return
         principal = str(session.principal)

@@ -150,6 +150,15 @@ class CoordinatorRuntime(Generic[S]):
                 self._active_runner(index)
         return [self._query_shard(runner, query) for _, runner in sorted(self._runners.items())]
 
+    def shards(self) -> tuple[S, ...]:
+        """The active shards."""
+        return tuple(runner.shard for runner in self._runners.values())
+
+    @property
+    def loading(self) -> tuple[int, ...]:
+        """The partitions whose shards are loading."""
+        return tuple(self._loads)
+
     def run_all(self, decide: Callable[[S, int], CoordinatorResult[None]]) -> None:
         """Runs `decide` in every active shard, for example after a change of the metadata."""
         for runner in tuple(self._runners.values()):

@@ -102,6 +102,15 @@ class BrokerLifecycle:
     # --- queries --------------------------------------------------------------------------------
 
     @property
+    def is_registered(self) -> bool:
+        """Whether this broker has a registration in the metadata store, as far as it knows."""
+        return self._registered.is_set()
+
+    @property
+    def is_store_connected(self) -> bool:
+        return self._store.disconnected_s is None
+
+    @property
     def active_controller(self) -> ActiveController | None:
         return self._metadata.active_controller
 

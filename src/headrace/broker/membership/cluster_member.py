@@ -112,6 +112,11 @@ class ClusterMember:
     def broker_epoch(self) -> int:
         return self.membership.broker_epoch
 
+    @property
+    def store_disconnected_s(self) -> float | None:
+        """How long the metadata store has been unreachable; None while it is connected."""
+        return self._store.disconnected_s
+
     def _connector(self) -> PeerConnector:
         broker, listener = self._broker, self._broker.settings.inter_broker_listener
         if listener.security_protocol == "PLAINTEXT":

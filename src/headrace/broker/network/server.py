@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from math import inf
@@ -106,6 +107,11 @@ class Server:
         self._connections: dict[Connection, _Accepted] = {}
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
+        self.refused = 0
+        """Connections that a limit refused, since the start of the broker."""
+        self.failed_handshakes: Counter[str] = Counter()
+        """TLS handshakes since the start of the broker, by listener; and those that succeeded:"""
+        self.completed_handshakes: Counter[str] = Counter()
         self._client_log = ClientLog(clock.monotonic)
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
@@ -248,7 +254,7 @@ class Server:
             return
         if self.quotas.exceeds_ip_limit(host, self._limits):
             connected.close()
-            self._client_log.refused_connection(peer, "max.connections.per.ip")
+            self._count_refused(peer, "max.connections.per.ip")
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
@@ -284,6 +290,7 @@ class Server:
 
         def complete(transport: SecureTransport) -> None:
             accepted.handshake = None
+            self.completed_handshakes[accepted.listener.name] += 1
             connection = self._connect(accepted)
             connection.peer_certificate = transport.peer_certificate
             transport.serve(connection)
@@ -291,6 +298,7 @@ class Server:
         def failed(reason: str) -> None:
             accepted.handshake = None
             self._release(accepted)
+            self.failed_handshakes[accepted.listener.name] += 1
             self._client_log.failed_handshake(accepted.ip, listener, reason)
 
         try:
@@ -338,6 +346,10 @@ class Server:
         for acceptor in self._acceptors.values():
             acceptor.retry()
 
+    def _count_refused(self, peer: str, limit: str) -> None:
+        self.refused += 1
+        self._client_log.refused_connection(peer, limit)
+
     # --- called by connections ------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
@@ -363,10 +375,10 @@ class Server:
         """Applies the limits to a connection that the loop has accepted."""
         ip, listener = connection.session.host, connection.listener
         if self.quotas.delay_s(listener, self._limits, self.monotonic()) == inf:
-            self._client_log.refused_connection(connection.peer, "max.connections")
+            self._count_refused(connection.peer, "max.connections")
             return False
         if self.quotas.exceeds_ip_limit(ip, self._limits):
-            self._client_log.refused_connection(connection.peer, "max.connections.per.ip")
+            self._count_refused(connection.peer, "max.connections.per.ip")
             return False
         if self.address_delay_s(ip):
             return False

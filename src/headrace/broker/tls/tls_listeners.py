@@ -89,7 +89,7 @@ class TlsListeners:
     def __init__(self, host: TlsHost) -> None:
         self._host = host
         settings = host.settings
-        self._listeners = {each.name: each for each in settings.listeners if each.uses_tls}
+        self._listeners = {each.name: each for each in settings.tls_listeners}
         self._inter_broker = settings.inter_broker_listener.name if host.is_member else None
         self._active: dict[str, ActiveTls] = {}
         self._handshakes = TlsHandshakes(host.loop)
@@ -139,6 +139,11 @@ class TlsListeners:
     ) -> TlsHandshake:
         """Starts the handshake of an accepted socket with the newest context."""
         return self._handshakes.start(connected, self._active[listener].server, complete, failed)
+
+    def server_context(self, listener: str) -> ssl.SSLContext | None:
+        """The newest context for the connections of a listener; None before it has stores."""
+        active = self._active.get(listener)
+        return None if active is None else active.server
 
     @property
     def peer_context(self) -> ssl.SSLContext | None:

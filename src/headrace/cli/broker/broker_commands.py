@@ -13,6 +13,7 @@ from headrace.cli.broker.options import (
     UP_OPTIONS,
     Option,
     UpOptions,
+    http_listener,
     is_setting,
 )
 
@@ -25,6 +26,9 @@ def up_options(given: dict[str, object]) -> UpOptions:
     for option in UP_OPTIONS:
         if values[option.name] == "":
             raise typer.BadParameter(f"{option.flag} is empty")
+        text = values[option.name]
+        if option.kind == "address" and text is not None and http_listener(str(text)) is None:
+            raise typer.BadParameter(f"{option.flag} takes [HOST:]PORT, not {text!r}")
         if option.kind == "path" and values[option.name] is not None:
             values[option.name] = Path(str(values[option.name]))
     settings = values["set"]
@@ -75,6 +79,7 @@ def _annotation(option: Option) -> object:
         "path": str | None,
         "text": str | None,
         "port": int | None,
+        "address": str | None,
         "flag": bool,
         "choice": _choice(option) | None,
         "repeated": list[str],

@@ -42,6 +42,8 @@ MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 MAX_IN_FLIGHT = 64
 # When a request times out, a broker that has been silent this long is considered dead.
 MAX_SILENCE_S = 5.0
+SILENT_S = 0.5
+"""After this time without an answer, requests for any broker prefer another connection."""
 _CLOSE_TIMEOUT_S = 1.0
 _MAX_CORRELATION_ID = 2**31 - 1
 
@@ -98,6 +100,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._writable.set()
         self._gone = asyncio.Event()
         self.on_end: Callable[[], None] = lambda: None  # called once, when either side ends it
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the broker owes an answer and has sent nothing for a while: it may hang."""
+        return bool(self._pending) and self._silence_s() > SILENT_S
 
     @property
     def is_open(self) -> bool:

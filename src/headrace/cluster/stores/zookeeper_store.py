@@ -60,7 +60,7 @@ class ZooKeeperStore:
         self._connected = asyncio.Event()
         self._closed = False
         self._clock = clock
-        self._lost_at: float | None = None
+        self._disconnected_at: float | None = None
         self._limited_log = LimitedLog(log, clock.monotonic)
         self._open_paths: list[str] = []  # of secrets that every client of ZooKeeper can read
         self._registration = ZooKeeperRegistration(client, clock, self._connected)
@@ -78,6 +78,11 @@ class ZooKeeperStore:
         self._closed = True
         self._registration.close()
         await self._client.close()
+
+    @property
+    def disconnected_s(self) -> float | None:
+        at = self._disconnected_at
+        return None if at is None else self._clock.monotonic() - at
 
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._registration.on_lost(lost)
@@ -272,9 +277,9 @@ class ZooKeeperStore:
             ) from None
 
     def _log_reconnected(self) -> None:
-        if self._lost_at is not None:
-            ms = round((self._clock.monotonic() - self._lost_at) * 1000)
-            self._lost_at = None
+        if self._disconnected_at is not None:
+            ms = round((self._clock.monotonic() - self._disconnected_at) * 1000)
+            self._disconnected_at = None
             self._limited_log.info(
                 "connected to ZooKeeper again", about="", zookeeper=self._client.servers, ms=ms
             )
@@ -317,8 +322,8 @@ class ZooKeeperStore:
         self._connected.clear()
         if self._closed:
             return
-        if self._lost_at is None:
-            self._lost_at = self._clock.monotonic()
+        if self._disconnected_at is None:
+            self._disconnected_at = self._clock.monotonic()
             self._limited_log.warning(
                 "the connection to ZooKeeper is lost: leaders serve on; nothing can be changed",
                 about="",

@@ -65,6 +65,8 @@ class StateSummary(NamedTuple):
     leader_epoch: int = 0
     start_offset: int = NO_OFFSET
     complete_count: int = UNKNOWN_COUNT
+    first_unfinished: int = NO_OFFSET
+    """The first offset whose delivery is not complete; a write stores the start before it."""
 
 
 class StateChange(NamedTuple):
@@ -167,7 +169,11 @@ class ShareStateShard:
             return CoordinatorResult(StateSummary())
         return CoordinatorResult(
             StateSummary(
-                state.state_epoch, state.leader_epoch, state.start_offset, state.complete_count
+                state.state_epoch,
+                state.leader_epoch,
+                state.start_offset,
+                state.complete_count,
+                state.first_unfinished(),
             )
         )
 
