@@ -34,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def console(cluster: Cluster) -> Iterator[ConsoleClient]:
-    with ConsoleClient(cluster.bootstrap_servers, request_timeout_s=3.0) as console:
+    with ConsoleClient(cluster.bootstrap_servers, request_timeout_s=1.5) as console:
         yield console
 
 
@@ -101,16 +101,11 @@ def test_a_dead_broker_is_shown_as_such_and_the_screens_still_open(
     cluster.kill(victim)
     page = eventually(lambda: console.get("/brokers"), r"Fenced|Does not answer")
     assert "controller" in page.text
-    for path in ("/groups", "/transactions", "/reassignments", f"/brokers/{victim}", "/users"):
+    for path in (
+        "/groups",
+        "/transactions",
+        "/reassignments",
+        f"/brokers/{victim}?tab=settings",
+        "/users",
+    ):
         assert console.get(path).status == 200, path
-
-
-def test_without_any_broker_the_last_state_stays_and_the_rest_fails_at_once(
-    console: ConsoleClient, cluster: Cluster
-) -> None:
-    for broker in cluster.brokers.values():
-        broker.kill()
-    page = eventually(lambda: console.get("/dead-letters/big"), "The cluster does not answer")
-    assert page.status == 504
-    assert console.get("/brokers").status == 200
-    assert "Not connected" in console.get("/groups").text
