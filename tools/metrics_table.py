@@ -1,3 +1,4 @@
+# ruff: noqa: INP001  # a script of its own, not a package
 """The table of all metrics in docs/guide/monitoring.md, from the collectors of a running broker.
 
 .venv/bin/python tools/metrics_table.py --write
