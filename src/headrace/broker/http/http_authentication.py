@@ -32,7 +32,6 @@ REALM: Final = "headrace"
 MAX_TOKEN_BYTES: Final = 16 * 1024
 MAX_REMEMBERED: Final = 100
 """Names with right passwords; a client whose name is forgotten is checked again."""
-FAILURE_DELAY_S: Final = 0.5
 _MECHANISMS: Final = (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256)
 _DECOY: Final = ScramCredential(bytes(16), bytes(64), bytes(64), 4096)
 """Is checked for users that do not exist, so that they cannot be found by the time."""
@@ -56,6 +55,7 @@ class HttpAuthentication:
         offload: Offload,
         secret: bytes,
         security_protocol: str,
+        failure_delay_s: float,
     ) -> None:
         self._methods = methods
         self._token_file = None if token_file is None else Path(token_file)
@@ -64,6 +64,7 @@ class HttpAuthentication:
         self._offload = offload
         self._secret = secret
         self._security_protocol = security_protocol
+        self._failure_delay_s = failure_delay_s
         self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
         self._one_at_a_time = asyncio.Lock()
 
@@ -82,7 +83,7 @@ class HttpAuthentication:
                 return self._check_access(name, request.host)
         elif not scheme:
             return self._challenge("authenticate to read this")
-        await asyncio.sleep(FAILURE_DELAY_S)
+        await asyncio.sleep(self._failure_delay_s)
         session = Session(user("-"), request.host, LISTENER_NAME, self._security_protocol)
         self._access.audit.log_login(session, f"HTTP {scheme}"[:64], error="invalid credentials")
         return self._challenge("the credentials are not valid")

@@ -104,21 +104,21 @@ class ReplicaCollector:
             for directory in self._host.logs.directories
         )
         yield from _families(counts, offline)
-        total = self._traffic.total()
+        total = self._traffic.total
         yield counter(
             f"{PREFIX}isrshrinks_total",
             "Times that a replica left the ISR of a partition that this broker leads.",
-            total.isr_shrinks,
+            total("isr_shrinks"),
         )
         yield counter(
             f"{PREFIX}isrexpands_total",
             "Times that a replica joined the ISR of a partition that this broker leads.",
-            total.isr_expands,
+            total("isr_expands"),
         )
         yield counter(
             f"{PREFIX}failedisrupdates_total",
             "ISR changes that the controller has refused.",
-            total.failed_isr_updates,
+            total("failed_isr_updates"),
         )
 
 

@@ -54,10 +54,9 @@ class SelectedTopics:
                 return
             yield topic
 
-    def omitted_topics(self) -> int:
-        """The topics with replicas here that have no series of their own."""
-        hosted = sum(1 for topic in tuple(self._table.by_name.values()) if _replica_count(topic))
-        return hosted - sum(1 for _ in self.topics())
+    def hosted_topics(self) -> int:
+        """The topics of which this broker has replicas."""
+        return sum(1 for topic in tuple(self._table.by_name.values()) if _replica_count(topic))
 
 
 def _replica_count(topic: HostedTopic) -> int:

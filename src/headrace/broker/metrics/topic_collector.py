@@ -10,6 +10,7 @@ from headrace.metrics.family import MetricFamily, Sample
 from headrace.metrics.topic_traffic import BrokerTraffic, TopicTraffic
 
 PREFIX: Final = "kafka_server_brokertopicmetrics_"
+TOPICS_A_SLICE: Final = 100
 
 
 class _Counter(NamedTuple):
@@ -54,35 +55,34 @@ class TopicCollector:
         self._traffic = traffic
 
     def collect(self) -> Iterator[MetricFamily | None]:
-        total = self._traffic.total()
-        yield None
-        listed = [
-            (topic.name, topic.traffic)
-            for topic in self._selected.topics()
-            if topic.traffic is not None
-        ]
+        listed: list[tuple[str, TopicTraffic]] = []
+        for topic in self._selected.topics():
+            if topic.traffic is not None:
+                listed.append((topic.name, topic.traffic))
+            if len(listed) % TOPICS_A_SLICE == 0:
+                yield None
         for each in _PER_TOPIC:
             yield MetricFamily(
                 f"{PREFIX}{each.name}_total",
                 "counter",
                 f"{each.help}; without a label, of all topics.",
                 ("topic",),
-                _samples(each.attribute, total, listed),
+                _samples(each.attribute, self._traffic, listed),
             )
         for each in _TOTAL_ONLY:
-            value = getattr(total, each.attribute)
+            value = self._traffic.total(each.attribute)
             yield counter(f"{PREFIX}{each.name}_total", f"{each.help}.", value)
         yield gauge(
             "headrace_metrics_omitted_topics",
             "Topics without series of their own: see headrace.http.max.topics and .max.partitions.",
-            self._selected.omitted_topics(),
+            max(0, self._selected.hosted_topics() - len(listed)),
         )
 
 
 def _samples(
-    attribute: str, total: TopicTraffic, listed: list[tuple[str, TopicTraffic]]
+    attribute: str, traffic: BrokerTraffic, listed: list[tuple[str, TopicTraffic]]
 ) -> Iterator[Sample]:
     read = attrgetter(attribute)
-    yield ("",), read(total)
-    for name, traffic in listed:
-        yield (name,), read(traffic)
+    yield ("",), traffic.total(attribute)
+    for name, counters in listed:
+        yield (name,), read(counters)
