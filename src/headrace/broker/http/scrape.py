@@ -15,7 +15,7 @@ from headrace.broker.runtime.offload import Offload
 from headrace.metrics.family import Collector, MetricFamily, PreparedCollector
 from headrace.metrics.text_format import TextFormat, end_of_text, render_family
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SLICE_S: Final = 0.001
 """Of the loop's time, before other work is served: a fifth of the limit of 5 ms."""

@@ -6,7 +6,7 @@ the state of a deleted topic is deleted. After a number of updates, or if a stat
 for long, a snapshot of it is written, so that the log before the oldest snapshot can be pruned.
 """
 
-from collections.abc import Callable, Collection, Container, Hashable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Sequence, Sized
 from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
@@ -98,6 +98,10 @@ class ShareStateShard:
     @property
     def format(self) -> RecordFormat:
         return FORMAT
+
+    @property
+    def entries(self) -> Sized:
+        return self._states
 
     # --- requests -------------------------------------------------------------------------------
 

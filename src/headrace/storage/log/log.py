@@ -108,6 +108,14 @@ class Log:
         self.local.ensure_loaded()
         return self.local.segments.size_bytes
 
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes the log has from `offset` on: exact to one interval of the index."""
+        self.local.ensure_loaded()
+        if offset >= self.log_end_offset:
+            return 0
+        first, *later = self.local.segments.from_offset(offset)
+        return first.size - first.start_before(offset) + sum(each.size for each in later)
+
     @property
     def is_loaded(self) -> bool:
         return self.local.is_loaded
