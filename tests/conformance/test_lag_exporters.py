@@ -96,8 +96,10 @@ def test_an_exporter_agrees_with_the_brokers_to_the_record(
     expected = dict(ours)
     expected |= {(ended, transactional, index): 1 for index in range(PARTITIONS)}  # the marker
     expected[late, deleted, 0] = RECORDS - 2  # deleted records
-    if exporter is not KafkaExporter:  # the others leave out partitions without a commit
+    if exporter is KMinion:  # it leaves out partitions without a commit
         expected = {key: lag for key, lag in expected.items() if lag >= 0}
+    elif exporter is Burrow:  # it shows no lag for them
+        expected = {key: max(0, lag) for key, lag in expected.items()}
     started = exporter(servers, tmp_path)
     theirs: Lags = {}
 
