@@ -1,4 +1,4 @@
-"""Creating, renewing, expiring and removing delegation tokens: Kafka's checks and times. Pure.
+"""Requests that create, renew and expire delegation tokens: Kafka's checks and times. Pure.
 
 A caller has authorized the request and has found the token by its HMAC. Kafka has no limits on
 tokens; here `MAX_TOKENS`, `MAX_RENEWERS` and `MAX_PRINCIPALS_BYTES` bound the metadata that clients
@@ -24,8 +24,6 @@ MAX_RENEWERS: Final = 100
 MAX_PRINCIPALS_BYTES: Final = 4_096
 """The names of owner, requester and renewers together: a token must fit into one znode, and all
 tokens into memory."""
-MAX_REMOVED_AT_ONCE: Final = 500
-"""Expired tokens that one commit removes: the controller's other decisions wait for a commit."""
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 
@@ -113,15 +111,6 @@ def expire_token(
     if token.is_expired(now_ms):
         return _refused(ErrorCode.DELEGATION_TOKEN_EXPIRED)
     return _set_expiry(token, min(token.max_ms, _later(now_ms, period_ms)))
-
-
-def remove_expired_tokens(image: MetadataImage, now_ms: int) -> ControllerResult[DelegationToken]:
-    """Removes up to `MAX_REMOVED_AT_ONCE` expired tokens, and returns them."""
-    expired = [each for each in image.delegation_tokens.values() if each.is_expired(now_ms)]
-    del expired[MAX_REMOVED_AT_ONCE:]
-    return ControllerResult(
-        tuple(DelegationTokenRemoved(each.token_id) for each in expired), expired
-    )
 
 
 def _check_new_token(image: MetadataImage, new: NewToken) -> ApiError:

@@ -36,6 +36,11 @@ class AuditLog:
         self._clock = clock
         self._limit = LineLimit(clock.monotonic())
 
+    @property
+    def logs_allowed(self) -> bool:
+        """Whether allowed requests have a line, too."""
+        return log.isEnabledFor(logging.DEBUG)
+
     def log_decision(
         self,
         session: Session,

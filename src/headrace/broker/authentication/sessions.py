@@ -132,6 +132,7 @@ class _ClientSession:
             self._host.security_protocol,
             success.token_id,
         )
+        connection.grants.clear()
         self._track(connection, _revocable(success, mechanism))
         self._identity = Identity(success.principal, mechanism)
         connection.limit_frames(None)

@@ -104,7 +104,7 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
     if host.settings.boolean("log.cleaner.enable"):
         tasks.append(PeriodicTask("clean logs", host.cleaner.interval_s, host.cleaner.run))
     if host.tokens is not None:
-        from headrace.broker.maintenance.token_expiry import token_expiry_tasks
+        from headrace.broker.maintenance.token_expiry_task import token_expiry_tasks
 
         tasks += token_expiry_tasks(host, host.tokens)
     return tasks

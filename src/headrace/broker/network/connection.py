@@ -171,6 +171,8 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software: tuple[str, str] = ("unknown", "unknown")
         self.state = ConnectionState.READY
         self.fast_path: FastPath | None = None
+        self.grants: set[object] = set()
+        """What handlers remember as allowed here; emptied when ACLs or the session change."""
         self._owner = owner
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -218,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             fast_path is not None
             and nbytes == fast_path.packet_bytes
             and not buffer.end
-            and buffer.bytes.startswith(fast_path.packet_prefix)
+            and buffer.bytes[:SIZE_BYTES] == fast_path.packet_prefix  # type: ignore[comparison-overlap]
             and self.state is _READY
             and not self._pending
             and fast_path.try_serve(buffer.bytes, SIZE_BYTES)
@@ -312,7 +314,12 @@ class Connection(asyncio.BufferedProtocol):
         `dispatch`, which sees that the session of the client has ended."""
         self._allows_fast_path = allowed
         if not allowed:
-            self.fast_path = None
+            self.drop_fast_path()
+
+    def drop_fast_path(self) -> None:
+        """Sends the next request through `dispatch`, and has it authorized again."""
+        self.fast_path = None
+        self.grants.clear()
 
     def limit_frames(self, max_frame_bytes: int | None) -> None:
         """Refuses larger frames from now on, before memory is allocated for them; None for the

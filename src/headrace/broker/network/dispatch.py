@@ -297,7 +297,8 @@ def _with_access(
     if not access.is_enforced:
         return handle
     if authorize is None and not isinstance(rule, ClusterAccess):
-        return _with_api_name(spec.name, handle)
+        names_itself: bool = getattr(module, "NAMES_ITSELF", False)
+        return handle if names_itself else _with_api_name(spec.name, handle)
     from headrace.broker.access.request_check import RequestCheck, add_to_reply
 
     def authorized(context: Context, request: Struct) -> Reply:

@@ -166,9 +166,9 @@ class Server:
                 connection.dispatch = dispatch
 
     def drop_fast_paths(self) -> None:
-        """The next request of every connection passes through `dispatch`."""
+        """The next request of every connection passes through `dispatch` and is authorized."""
         for connection in self._connections:
-            connection.fast_path = None
+            connection.drop_fast_path()
 
     async def bind(self, listener: Listener, backlog: int) -> int:
         """Binds without accepting yet; returns the port, which the system chooses for port 0."""

@@ -19,7 +19,6 @@ from typing import Annotated, Final
 import typer
 
 from headrace.cli import command
-from headrace.cli.assignments import parse_assignments
 from headrace.cli.broker.options import DEFAULT_PORT, MAX_PORT
 from headrace.cli.broker.up import data_folder
 from headrace.cli.cluster.cluster_state import (
@@ -41,6 +40,7 @@ from headrace.cli.cluster.running_cluster import running_brokers
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
+from headrace.cli.name_value_pairs import parse_name_value_pairs
 from headrace.client.admin.brokers import BrokerInfo
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
@@ -138,7 +138,7 @@ def up(
             raise usage("--ephemeral and --data exclude each other")
         if port and port + brokers - 1 > MAX_PORT:
             raise usage(f"{brokers} brokers from port {port} on need ports above {MAX_PORT}")
-        given = parse_assignments(settings, "--set")
+        given = parse_name_value_pairs(settings, "--set")
         _check_settings(given)
         kept = data or default_folder()
         folder = Path(tempfile.mkdtemp(prefix="headrace-")) if ephemeral else kept

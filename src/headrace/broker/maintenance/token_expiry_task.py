@@ -18,7 +18,7 @@ from headrace.broker.runtime.clock_jumps import ClockJumps
 from headrace.clock import Clock
 from headrace.cluster.settings import BrokerSettings
 from headrace.controller.errors import NotController
-from headrace.controller.token_changes import remove_expired_tokens
+from headrace.controller.token_expiry import remove_expired_tokens
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headrace.cli.error_messages import usage
 
 
-def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:
+def parse_name_value_pairs(words: Sequence[str], flag: str) -> dict[str, str]:
     """The NAME=VALUE pairs of an option or argument; a later value replaces an earlier one."""
     pairs = {}
     for word in words:

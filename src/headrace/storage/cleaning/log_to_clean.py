@@ -12,7 +12,7 @@ from headrace.storage.segment.segment import Segment
 from headrace.storage.state.log_config import COMPACT, LogConfig
 
 
-class Cleanable(NamedTuple):
+class LogToClean(NamedTuple):
     """The clean and the dirty part of a log; `overdue` refers to `max.compaction.lag.ms`."""
 
     first_dirty: int
@@ -42,7 +42,7 @@ def measure(
     log_start: int,
     log_end: int,
     limit: int,
-) -> Cleanable:
+) -> LogToClean:
     """The part of a log to clean; `cleaned_to` is the cleaner's checkpoint.
 
     `limit` is the first offset that is not stable or not synced.
@@ -63,7 +63,7 @@ def measure(
         young = (each.base_offset for each in dirty if each.newest_timestamp > newest_ms)
         end = min(end, next(young, end))
     end = max(end, first_dirty)
-    return Cleanable(
+    return LogToClean(
         first_dirty=first_dirty,
         end=end,
         clean_bytes=sum(each.size for each in closed if each.base_offset < first_dirty),
