@@ -10,6 +10,7 @@ import typer
 from headrace.cli import (
     INTERRUPTED,
     cert_commands,
+    client_metrics_commands,
     config_commands,
     profile_commands,
     token_commands,
@@ -64,6 +65,7 @@ app.add_typer(user_commands.app, name="user")
 app.add_typer(acl_commands.app, name="acl")
 app.add_typer(quota_commands.app, name="quota")
 app.add_typer(token_commands.app, name="token")
+app.add_typer(client_metrics_commands.app, name="client-metrics")
 app.add_typer(cert_commands.app, name="cert")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")

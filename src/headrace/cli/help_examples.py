@@ -43,6 +43,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "user list": ("headrace user list",),
     "user passwd": ("headrace user passwd alice",),
     "user delete": ("headrace user delete alice --execute",),
+    "client-metrics create": (
+        "headrace client-metrics create all --metrics '*' --interval 1m",
+        "headrace client-metrics create c --metrics '*' --match client_id=app-.*",
+    ),
+    "client-metrics alter": ("headrace client-metrics alter all --interval 5m",),
+    "client-metrics list": ("headrace client-metrics list",),
+    "client-metrics describe": ("headrace client-metrics describe all",),
+    "client-metrics delete": ("headrace client-metrics delete all --execute",),
     "topic create": (
         "headrace topic create orders -p 6 -r 3",
         "headrace topic create orders -c retention.ms=86400000 --if-not-exists",
@@ -91,6 +99,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "config set": (
         "headrace config set topic orders retention.ms=86400000",
         "headrace config set broker default -u log.retention.ms",
+        "headrace config set broker-logger 1 headrace.broker=DEBUG",
     ),
     "acl create": (
         "headrace acl create --allow-principal User:alice --operation read -t orders",

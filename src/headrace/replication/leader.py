@@ -8,10 +8,11 @@ in progress. Time is passed in; nothing here waits.
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
+from headrace.metrics.topic_traffic import TopicTraffic
 from headrace.replication.follower_progress import FollowerProgress
 from headrace.replication.out_of_sync import OutOfSyncFollower
 from headrace.replication.replica import Replica, Waiter
@@ -338,6 +339,8 @@ class Leader(SoleLeader):
     def refused(self, proposal: IsrProposal) -> None:
         """Called when the controller has refused the proposal: the set is unchanged."""
         if self._pending is proposal:
+            if self.traffic is not None:
+                self.traffic.failed_isr_updates += 1
             self._pending = None
             self._maximal_isr = self._unanswered.union(self.partition.isr)
             self._advance_high_watermark()
@@ -349,6 +352,8 @@ class Leader(SoleLeader):
             or partition.partition_epoch <= self.partition.partition_epoch
         ):
             return
+        if self.traffic is not None:
+            _count_isr_change(self.traffic, self.partition.isr, partition.isr)
         self._apply_partition(partition, now)
 
     def begin_leader_epoch(self, partition: Partition, now: float) -> None:
@@ -405,3 +410,10 @@ class Leader(SoleLeader):
         self._count_in_sync()
         if self.is_open:
             self._advance_high_watermark()
+
+
+def _count_isr_change(traffic: TopicTraffic, before: Sequence[int], after: Sequence[int]) -> None:
+    if not set(before) <= set(after):
+        traffic.isr_shrinks += 1
+    elif len(after) > len(before):
+        traffic.isr_expands += 1

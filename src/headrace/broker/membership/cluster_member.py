@@ -43,7 +43,7 @@ from headrace.storage.errors import StorageError
 if TYPE_CHECKING:
     from headrace.broker.tls.tls_listeners import TlsListeners
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 _UNREACHABLE: Final = (
     "are the other brokers' inter.broker.listener.name addresses reachable from here?"

@@ -121,6 +121,17 @@ def up(
             "client configuration.",
         ),
     ] = False,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            min=0,
+            max=MAX_PORT,
+            help="Serve metrics and probes over HTTP: port of the first broker; the others use "
+            "the next ports. 0 selects free ports.",
+        ),
+    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that fail.")] = False,
     settings: Annotated[
         list[str],
@@ -138,19 +149,33 @@ def up(
             raise usage("--ephemeral and --data exclude each other")
         if port and port + brokers - 1 > MAX_PORT:
             raise usage(f"{brokers} brokers from port {port} on need ports above {MAX_PORT}")
+        _check_http(port, http, brokers)
         given = parse_name_value_pairs(settings, "--set")
         _check_settings(given)
         kept = data or default_folder()
         folder = Path(tempfile.mkdtemp(prefix="headrace-")) if ephemeral else kept
         plan = LocalClusterPlan(
-            folder.absolute(), brokers, port, zookeeper, given, ephemeral, secure
+            folder.absolute(), brokers, port, zookeeper, given, ephemeral, secure, http
         )
         return _run_cluster(LocalCluster(plan), restart=restart)
 
     raise typer.Exit(command.guard(work))
 
 
+def _check_http(port: int, http: int | None, brokers: int) -> None:
+    if not http:
+        return
+    if http + brokers - 1 > MAX_PORT:
+        raise usage(f"{brokers} brokers from --http {http} on need ports above {MAX_PORT}")
+    if port and abs(port - http) < brokers:
+        raise usage(
+            f"--http {http} and --port {port} overlap: each broker uses one port of both ranges"
+        )
+
+
 def _check_settings(settings: Mapping[str, str]) -> None:
+    if settings.get("headrace.http.listener"):
+        raise usage("--set headrace.http.listener: `cluster up --http` chooses it for each broker")
     for name in ("node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"):
         if name in settings:
             raise usage(f"--set {name}: `cluster up` chooses it for each broker")
@@ -197,6 +222,8 @@ class _Supervisor:
                 "bootstrap_servers": cluster.bootstrap_servers,
                 "folder": str(cluster.folder),
             }
+            if cluster.plan.http is not None:
+                event["metrics"] = " ".join(cluster.metrics_urls)
             if cluster.secured is not None:
                 event["client_settings"] = str(cluster.secured.client)
             screen.say("starting", event)
