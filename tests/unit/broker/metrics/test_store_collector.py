@@ -22,4 +22,4 @@ class Host:
 )
 def test_the_connection_and_the_time_without_it(member: Member | None, values: list[float]) -> None:
     families = list(StoreCollector(Host(member)).collect())
-    assert [list(family.samples)[0][1] for family in families if family] == values
+    assert [next(iter(family.samples))[1] for family in families if family] == values
