@@ -58,6 +58,7 @@ class Processes:
             "auto.leader.rebalance.enable": "false",
             "min.insync.replicas": 2,
             "default.replication.factor": 3,
+            "headrace.log.level": "INFO",
             "headrace.stop.timeout.ms": 4000,  # a stop without a controller takes half of it
         }
         self.brokers = {
@@ -104,6 +105,20 @@ class Processes:
         with Wire(self.brokers[self.running[0]].bootstrap_servers, timeout_s=DEADLINE_S) as wire:
             answer = wire.call(CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
         assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+
+    def mark_logs(self) -> None:
+        for broker in self.brokers.values():
+            broker.mark_log()
+
+    def await_line(self, id_: int, *parts: str) -> str:
+        """The first line since the mark that contains these parts, in the log of one broker."""
+        broker = self.brokers[id_]
+        wait_for(
+            lambda: broker.lines_since_mark(*parts),
+            f"broker {id_} logs {' '.join(parts)}",
+            deadline_s=DEADLINE_S,
+        )
+        return broker.lines_since_mark(*parts)[0]
 
     def heal(self) -> None:
         """All brokers run, and all replicas are in sync."""
@@ -194,6 +209,7 @@ def test_a_killed_broker_is_replaced_long_before_its_session_ends(
     others = [id_ for id_ in whole.brokers if id_ != controller]
     victim = controller if controls else others[0]
     index = led[victim] if leads else led[next(id_ for id_ in led if id_ != victim)]
+    whole.mark_logs()
     whole.brokers[victim].kill()
     killed_at = time.monotonic()
 
@@ -209,16 +225,42 @@ def test_a_killed_broker_is_replaced_long_before_its_session_ends(
 
     wait_for(is_replaced, "others have taken over", deadline_s=SOON_S)
     print(f"{name}: replaced after {time.monotonic() - killed_at:.3f} s (partition {index})")
+    expect_lines_about_dead_broker(whole, victim, was_controller=controls)
     produced(whole.servers, name, [b"after"])
     assert consumed(whole.servers, name, 2) == [b"before", b"after"]
+
+
+def expect_lines_about_dead_broker(
+    cluster: Processes, victim: int, *, was_controller: bool
+) -> None:
+    """The log of each survivor names the dead broker, how that was noticed, and the elections."""
+    for id_ in cluster.running:
+        died = cluster.await_line(id_, "a broker left", f"broker={victim} ")
+        assert died.startswith("WARN ")
+        assert died.endswith('cause="its process died (fast failure detection)"')
+        elections = cluster.await_line(id_, "leaders were elected", f'"broker {victim} left"')
+        assert " without_leader=0 " in elections and "examples=" in elections
+    if not was_controller:
+        return
+    new = cluster.controller()
+    elected = cluster.await_line(new, "elected controller", f"previous={victim}")
+    assert elected.startswith(f"INFO elected controller broker={new} ")
+    (other,) = (id_ for id_ in cluster.running if id_ != new)
+    cluster.await_line(other, "the cluster has a new controller", f"controller={new} ")
 
 
 def test_a_stopping_broker_hands_over_leadership_first(whole: Processes) -> None:
     whole.create("handed-over")
     produced(whole.servers, "handed-over", [b"before"])
     victim = leader_of(whole, "handed-over")
+    whole.mark_logs()
     assert whole.brokers[victim].stop() == 0
+    assert whole.brokers[victim].lines_since_mark("INFO broker stopped", f"broker={victim} ")
     at = whole.running[0]
+    for id_ in whole.running:
+        whole.await_line(id_, "leaders were elected", f'"controlled shutdown of broker {victim}"')
+        left = whole.await_line(id_, "a broker left", f"broker={victim} ")
+        assert left.startswith("INFO ") and left.endswith('cause="controlled shutdown"')
     found = whole.partition(at, "handed-over")
     assert found is not None
     assert found.leader_id not in (victim, -1)
@@ -266,15 +308,25 @@ def test_a_zookeeper_leader_change_does_not_affect_brokers(whole: Processes) -> 
 def test_leaders_serve_while_zookeeper_is_down(whole: Processes) -> None:
     whole.create("zookeeper-away")
     produced(whole.servers, "zookeeper-away", [b"before"])
+    whole.mark_logs()
     for server in whole.zookeeper.servers:
         server.kill()
     try:
+        for id_ in whole.brokers:
+            lost = whole.await_line(id_, "the connection to ZooKeeper is lost")
+            assert lost.startswith(
+                "WARN the connection to ZooKeeper is lost: leaders serve on; nothing can be "
+                f"changed zookeeper={whole.zookeeper.address}{CHROOT} session_timeout_s="
+            )
         for number in range(5):
             produced(whole.servers, "zookeeper-away", [b"%d" % number])
         assert len(consumed(whole.servers, "zookeeper-away", 6)) == 6
     finally:
         whole.zookeeper.start()
     whole.create("zookeeper-is-back")
+    for id_ in whole.brokers:
+        back = whole.await_line(id_, "INFO connected to ZooKeeper again")
+        assert int(back.rpartition("ms=")[2]) > 0
     produced(whole.servers, "zookeeper-is-back", [b"served"])
 
 
@@ -349,6 +401,7 @@ def test_a_broker_paused_past_its_session_is_replaced_and_returns(
         cluster.create("paused")
         produced(cluster.servers, "paused", [b"before"])
         victim = leader_of(cluster, "paused")
+        cluster.mark_logs()
         os.kill(cluster.brokers[victim].pid, signal.SIGSTOP)
         try:
             at = next(id_ for id_ in cluster.brokers if id_ != victim)
@@ -357,8 +410,12 @@ def test_a_broker_paused_past_its_session_is_replaced_and_returns(
                 "its session ends and another leads",
                 deadline_s=DEADLINE_S,
             )
+            left = cluster.await_line(at, "WARN a broker left", f"broker={victim} ")
+            assert left.endswith('cause="its ZooKeeper session ended"')
             produced(cluster.servers, "paused", [b"meanwhile"])
         finally:
             os.kill(cluster.brokers[victim].pid, signal.SIGCONT)
         cluster.heal()
+        cluster.await_line(victim, "WARN this broker lost its registration and registers again")
+        cluster.await_line(at, "INFO a broker joined", f"broker={victim} ")
         assert consumed(cluster.servers, "paused", 2) == [b"before", b"meanwhile"]

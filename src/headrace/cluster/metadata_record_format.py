@@ -391,8 +391,9 @@ _CODECS: Final = (
         3,
         BrokerFenced,
         _NamedNumber,
-        lambda r: _NamedNumber(number=r.broker_id),
-        _unpack_number(BrokerFenced),
+        # Earlier releases ignore the name.
+        lambda r: _NamedNumber(name=r.reason, number=r.broker_id),
+        lambda s: BrokerFenced(s.number, s.name),
     ),
     _RecordCodec(
         4,

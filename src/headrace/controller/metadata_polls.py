@@ -34,7 +34,13 @@ class FollowedMetadata(Protocol):
     metadata_log: MetadataLog
     published_version: int
 
-    def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+    def advance(
+        self,
+        image: MetadataImage,
+        records: Sequence[MetadataRecord],
+        *,
+        took_ms: int | None = None,
+    ) -> None:
         """Makes `image` current; `records` are the difference from the image before."""
 
     def add_listener(self, callback: Callable[[], None]) -> None:

@@ -43,6 +43,7 @@ class BrokerProcess:
         self.code: Path | None = None
         """A directory with the package of another version, for the next start."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._mark = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -118,6 +119,17 @@ class BrokerProcess:
 
     def log_text(self) -> str:
         return self.log.read_text(errors="replace")
+
+    def mark_log(self) -> None:
+        """`lines_since_mark` has what is logged from now on."""
+        self._mark = self.log.stat().st_size
+
+    def lines_since_mark(self, *parts: str) -> list[str]:
+        """The lines without their time that contain all of these parts."""
+        with self.log.open("rb") as log:
+            log.seek(self._mark)
+            lines = log.read().decode(errors="replace").splitlines()
+        return [line.partition(" ")[2] for line in lines if all(part in line for part in parts)]
 
     def _reap(self, deadline_s: float) -> int:
         assert self._process is not None

@@ -20,6 +20,7 @@ from headrace.broker.produce.append_batch import (
     PendingValidations,
     append_batch,
     append_validated_batches,
+    count_failed,
     find_leader,
 )
 from headrace.broker.produce.delayed_produce import DelayedSingleProduce
@@ -152,6 +153,7 @@ def _append_to_one_partition(
         return answer_when_done(
             broker, context, request, _single_partition_response(data, answer), appends
         )
+    count_failed(leader, result, len(partition.records or b""))
     response = _single_partition_response(data, result)
     if validations:
         return _respond_after_validation(broker, context, request, response, validations, [])
@@ -214,6 +216,7 @@ def _append_to_all_partitions(
                 appends.append(Appended(answer, leader, result.last_offset + 1))
                 partitions.append(answer)
             else:
+                count_failed(leader, result, len(partition.records or b""))
                 partitions.append(result)
         responses.append(
             TopicProduceResponse(

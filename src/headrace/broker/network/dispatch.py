@@ -78,6 +78,8 @@ class Context:
     @property
     def client_id(self) -> str:
         """The client id of the request; empty if there is none."""
+        if len(self.frame) < _HEAD.size:  # a request of this broker itself
+            return ""
         *_, size = _HEAD.unpack_from(self.frame)
         return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
 
@@ -118,8 +120,12 @@ class RequestHost(Protocol):
         """The handler of an API that only the controller decides, for any broker."""
         ...
 
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler with tracing, if the API is traced."""
+        ...
 
-class _Route:
+
+class Route:
     """One API: its versions, message classes and handler."""
 
     __slots__ = (
@@ -163,7 +169,7 @@ class Dispatcher:
     def __init__(self, broker: RequestHost) -> None:
         self._broker = broker
         self._quotas = broker.quotas
-        self._routes: dict[int, _Route] = {}
+        self._routes: dict[int, Route] = {}
 
     def dispatch(
         self, connection: Connection, frame: memoryview
@@ -215,7 +221,7 @@ class Dispatcher:
             return Pipelined(cast("asyncio.Future[object]", reply), encode_later)
         return Serial(reply, encode_later)
 
-    def _unsupported(self, route: _Route, version: int, correlation_id: int) -> Parts:
+    def _unsupported(self, route: Route, version: int, correlation_id: int) -> Parts:
         spec = route.spec
         if route.answer_unsupported_version is not None:
             return encode(spec, 0, correlation_id, route.answer_unsupported_version())
@@ -223,7 +229,7 @@ class Dispatcher:
         msg = f"{spec.name} version {version}; served are {served}"
         raise UnsupportedRequest(msg)
 
-    def _route(self, key: int) -> _Route:
+    def _route(self, key: int) -> Route:
         try:
             api_key = ApiKey(key)
             entry = HANDLERS[api_key]
@@ -239,17 +245,18 @@ class Dispatcher:
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
         handle = _with_access(self._broker, spec, entry.access, module, handle)
+        handle = self._broker.traced_handler(api_key, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
-        route = self._routes[key] = _Route(
+        route = self._routes[key] = Route(
             spec, handle, unsupported, is_between_brokers=is_between_brokers(entry.access)
         )
         return route
 
 
 def _dispatch_charged(
-    route: _Route, context: Context, request: Struct, correlation_id: int, charge: "RequestCharge"
+    route: Route, context: Context, request: Struct, correlation_id: int, charge: "RequestCharge"
 ) -> Parts | Pipelined | Serial | None:
     """Starts a request whose cost is charged to the quotas of its client."""
     spec, version = route.spec, context.version

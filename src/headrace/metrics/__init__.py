@@ -1,0 +1,1 @@
+"""Metrics: families, histograms and their text format (pure)."""
