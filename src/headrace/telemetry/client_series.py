@@ -113,12 +113,9 @@ class ClientSeries:
                 yield client.who.labels + tuple(known.get(name, "") for name in own), value
 
     def _add_point(self, instance_id: bytes, client: _Client, point: Point) -> Dropped | None:
-        kind: FamilyKind = "counter" if point.is_counter else "gauge"
         key = (instance_id, point.labels)
         family = self._families.get(point.family)
         if family is not None and key in family.series:
-            if family.kind != kind:
-                return Dropped.CONFLICTING_TYPE
             self._store(family, key, point)
             return None
         if self.count >= self._max_series or len(client.keys) >= self._max_series_per_client:
@@ -126,9 +123,9 @@ class ClientSeries:
         if family is None:
             if len(self._families) >= MAX_FAMILIES:
                 return Dropped.TOO_MANY_SERIES
+            # The names of counters, and only these, end in _total: a name has one kind.
+            kind: FamilyKind = "counter" if point.is_counter else "gauge"
             family = self._families[point.family] = _Family(kind, point.source_name)
-        elif family.kind != kind:
-            return Dropped.CONFLICTING_TYPE
         new_labels = [name for name, _ in point.labels if name not in family.labels]
         if len(family.labels) + len(new_labels) > MAX_FAMILY_LABELS:
             return Dropped.TOO_MANY_SERIES
