@@ -7,10 +7,20 @@ that times its start. Which cipher suite a peer chooses is checked before anythi
 import socket
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
+from bench.wire import Wire, WireError
 from headrace.certificate_files import CertificateFiles
+from headrace.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from headrace.protocol.messages.sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 PROTOCOL = "SASL_SSL"
 MECHANISM = "PLAIN"  # the mechanism costs time at the login only
@@ -20,6 +30,7 @@ TLS_VERSION = "TLSv1.3"
 CIPHER = "TLS_AES_256_GCM_SHA384"  # what OpenSSL and Java choose first
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 TIMEOUT_S = 10.0
+SASL_AUTHENTICATE_VERSION = 2
 
 
 class OtherCipherError(Exception):
@@ -58,6 +69,20 @@ class Security:
             "sasl.password": PASSWORD,
             "ssl.ca.location": str(self.files.ca),
         }
+
+    def connect(self, address: str, user: str = USER, password: str = PASSWORD) -> Wire:
+        """A connection that has logged in."""
+        context = ssl.create_default_context(cafile=str(self.files.ca))
+        host = address.rpartition(":")[0]
+        wire = Wire(address, wrap=partial(context.wrap_socket, server_hostname=host))
+        wire.call(SaslHandshakeRequest(mechanism=MECHANISM), SaslHandshakeResponse, 1)
+        token = f"\0{user}\0{password}".encode()
+        login = SaslAuthenticateRequest(auth_bytes=token)
+        answer = wire.call(login, SaslAuthenticateResponse, SASL_AUTHENTICATE_VERSION)
+        if answer.error_code:
+            wire.close()
+            raise WireError(f"login failed: {answer.error_message}")
+        return wire
 
     def check(self, host: str, port: int) -> None:
         """Raises `OtherCipherError` if a client of OpenSSL gets another version or cipher suite."""

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -9,6 +10,7 @@ from headrace.protocol.api import APIS, ApiSpec
 from headrace.protocol.header import RequestHeader, ResponseHeader
 from headrace.protocol.struct import Struct
 
+Wrap = Callable[[socket.socket], socket.socket]
 R = TypeVar("R", bound=Struct)
 TIMEOUT_S = 10.0
 CLIENT_ID = "headrace-bench"
@@ -19,10 +21,14 @@ class WireError(OSError):
 
 
 class Wire:
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = TIMEOUT_S, wrap: Wrap | None = None
+    ) -> None:
+        """`wrap` makes the socket a TLS one."""
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout_s)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain = socket.create_connection((host, int(port)), timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = plain if wrap is None else wrap(plain)
         self._sent = 0
 
     def __enter__(self) -> Self:

@@ -57,7 +57,9 @@ def now() -> float:
 class Client(threading.Thread):
     """Ends on request; `progress` counts successful operations."""
 
-    def __init__(self, name: str, bootstrap: str, history: History, seed: int) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, history: History, seed: int, login: Settings
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self.history = history
         self.random = random.Random(f"{seed}/{name}")
@@ -75,6 +77,7 @@ class Client(threading.Thread):
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 2000,
+            **login,
         }
 
     def work(self) -> None:
@@ -104,8 +107,10 @@ class Client(threading.Thread):
 class _Sender(Client):
     """The common part of both kinds of producer: sends that are recorded in the history."""
 
-    def __init__(self, name: str, bootstrap: str, history: History, seed: int) -> None:
-        super().__init__(name, bootstrap, history, seed)
+    def __init__(
+        self, name: str, bootstrap: str, history: History, seed: int, login: Settings
+    ) -> None:
+        super().__init__(name, bootstrap, history, seed, login)
         self._orders = 0
         self._lives = 0
         self._settings |= {
@@ -178,8 +183,10 @@ class Sending(_Sender):
 class Transacting(_Sender):
     """Transactions of a few records over random partitions; some are aborted on purpose."""
 
-    def __init__(self, name: str, bootstrap: str, history: History, seed: int) -> None:
-        super().__init__(name, bootstrap, history, seed)
+    def __init__(
+        self, name: str, bootstrap: str, history: History, seed: int, login: Settings
+    ) -> None:
+        super().__init__(name, bootstrap, history, seed, login)
         self._settings |= {
             "transactional.id": name,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -277,9 +284,16 @@ class Reading(Client):
     """Reads all partitions from their beginning, by assignment or as a member of a group."""
 
     def __init__(
-        self, name: str, bootstrap: str, history: History, seed: int, *, subscribed: bool
+        self,
+        name: str,
+        bootstrap: str,
+        history: History,
+        seed: int,
+        login: Settings,
+        *,
+        subscribed: bool,
     ) -> None:
-        super().__init__(name, bootstrap, history, seed)
+        super().__init__(name, bootstrap, history, seed, login)
         self._subscribed = subscribed
         self._assignments = 0
         self._settings |= {
@@ -359,13 +373,17 @@ def found_in(message: Message) -> Found:
     return Found(partition, offset, value.decode())
 
 
-def all_clients(bootstrap: str, history: History, seed: int) -> list[Client]:
+def all_clients(
+    bootstrap: str, history: History, seed: int, login: Settings | None = None
+) -> list[Client]:
+    """`login` has the settings of clients of a secured cluster."""
+    same = (bootstrap, history, seed, login or {})
     return [
-        Sending("sending-1", bootstrap, history, seed),
-        Sending("sending-2", bootstrap, history, seed),
-        Transacting("transacting-1", bootstrap, history, seed),
-        Transacting("transacting-2", bootstrap, history, seed),
-        Reading("assigned", bootstrap, history, seed, subscribed=False),
-        Reading("subscribed", bootstrap, history, seed, subscribed=True),
-        Looking("looking", bootstrap, history, seed),
+        Sending("sending-1", *same),
+        Sending("sending-2", *same),
+        Transacting("transacting-1", *same),
+        Transacting("transacting-2", *same),
+        Reading("assigned", *same, subscribed=False),
+        Reading("subscribed", *same, subscribed=True),
+        Looking("looking", *same),
     ]

@@ -25,8 +25,9 @@ from chaos.clients import PARTITIONS, TOPIC
 from chaos.faults import Planned
 from chaos.machines import Machine, library
 from chaos.network import Host, Network
+from chaos.secured_cluster import SecuredCluster
 
-PEERS = ("headrace", "kafka", "kafka-zk")
+PEERS = ("headrace", "headrace-secured", "kafka", "kafka-zk")
 SLOW_WRITE_MS, SLOW_FLUSH_MS = 20, 200
 AHEAD_S = 1800  # less than the hour by which a record may be ahead of its broker
 FLAP_S, BREAK_S = 0.4, 0.5
@@ -215,6 +216,8 @@ def _cluster(peer: str, home: Path, addresses: list[str]) -> Cluster:
     if peer == "kafka-zk":
         jars = artifacts.kafka_jars(artifacts.KAFKA_WITH_ZOOKEEPER_VERSION)
         return KafkaWithZooKeeper(home, load, jars, hosts=brokers, zookeeper_hosts=zookeepers)
+    if peer == "headrace-secured":
+        return SecuredCluster(home, load, hosts=brokers, zookeeper_hosts=zookeepers)
     return HeadraceCluster(home, load, hosts=brokers, zookeeper_hosts=zookeepers)
 
 

@@ -19,6 +19,8 @@ from chaos.checker import MAX_EXAMPLES, Verdict, check
 from chaos.clients import PARTITIONS, TOPIC, Client, all_clients, now
 from chaos.history import Fault, History
 from chaos.rig import Rig, await_whole, build
+from chaos.rights import GUARDED, Rights
+from chaos.secured_cluster import SecuredCluster
 
 START_S, CALM_S, END_S, WHOLE_S = 60.0, 3.0, 90.0, 180.0
 STEP_S = 0.1
@@ -37,6 +39,7 @@ class Report:
     clients: Sequence[Client]
     fallen: Sequence[str]
     logs: dict[str, str]
+    rights: Rights | None = None
 
     def summary(self) -> dict[str, object]:
         sends = self.history.sends
@@ -61,7 +64,17 @@ class Report:
             "faults": dict(Counter(fault.kind for fault in self.history.faults)),
             "longest_without_acks_s": round(longest_silence_s(self.history), 2),
             "fallen": list(self.fallen),
+            "rights": self._rights(),
             "errors": {client.name: client.errors for client in self.clients if client.errors},
+        }
+
+    def _rights(self) -> dict[str, int]:
+        if self.rights is None:
+            return {}
+        return {
+            "allowed": self.rights.allowed,
+            "denied": self.rights.denied,
+            "certificates": self.rights.certificates,
         }
 
     def save(self, folder: Path) -> None:
@@ -131,7 +144,15 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | N
     history = History()
     rig.cluster.start()
     topics.create(rig.cluster, {TOPIC: PARTITIONS}, replicas=3)
-    clients = all_clients(rig.cluster.bootstrap, history, seed)
+    rights: Rights | None = None
+    if isinstance(rig.cluster, SecuredCluster):
+        topics.create(rig.cluster, {GUARDED: 1}, replicas=3)
+        rights = Rights(rig.cluster)
+        rights.allow_clients()
+        cluster = rig.cluster
+        clients = all_clients(cluster.client_bootstrap, history, seed, cluster.client_settings)
+    else:
+        clients = all_clients(rig.cluster.bootstrap, history, seed)
     began = now()
     for client in clients:
         client.start()
@@ -143,10 +164,14 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | N
             mounts=rig.network is not None,
         )
         wanted = [kind for kind in possible if kind in (only or possible)]
+        if rights is not None:
+            rights.start()
         for planned in faults.plan(seed, seconds, wanted, PARTITIONS):
             history.faults.append(_suffer(rig, planned))
         time.sleep(CALM_S)
     finally:
+        if rights is not None and rights.is_alive():
+            rights.end()
         for client in clients:
             client.end()
     for client in clients:
@@ -157,8 +182,13 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | N
     differences = final.differing(rig.cluster) if not trouble else []
     verdict = check(history, replicas_differ=differences)
     verdict.invalid = verdict.invalid or _shortcomings(clients, history, trouble)
+    if rights is not None:
+        if rights.served:
+            verdict.bad["served-without-right"] = rights.served
+        if not (rights.allowed and rights.denied and rights.certificates):
+            verdict.invalid = verdict.invalid or "rights or certificates were never changed"
     logs = {str(node): node.log.read_text(errors="replace") for node in rig.cluster.nodes}
-    return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen, logs)
+    return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen, logs, rights)
 
 
 def _shortcomings(clients: Sequence[Client], history: History, trouble: str) -> str:

@@ -34,18 +34,21 @@ class HeadraceCluster(Cluster):
 
     def prepare(self) -> None:
         for broker in self.brokers:
-            lines = {
-                "broker.id": str(broker.number),
-                "listeners": f"PLAINTEXT://{broker.address}",
-                "log.dirs": str(broker.data),
-                "zookeeper.connect": zookeeper.connect(self.zookeepers),
-                "zookeeper.session.timeout.ms": str(SESSION_MS),
-                "group.initial.rebalance.delay.ms": "0",
-                **REPLICATED,
-                **self.settings,
-            }
+            lines = self.settings_of(broker)
             text = "".join(f"{name}={value}\n" for name, value in lines.items())
             (broker.home / "server.properties").write_text(text)
+
+    def settings_of(self, broker: Node) -> dict[str, str]:
+        return {
+            "broker.id": str(broker.number),
+            "listeners": f"PLAINTEXT://{broker.address}",
+            "log.dirs": str(broker.data),
+            "zookeeper.connect": zookeeper.connect(self.zookeepers),
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "group.initial.rebalance.delay.ms": "0",
+            **REPLICATED,
+            **self.settings,
+        }
 
     def command(self, broker: Node) -> list[str]:
         config = str(broker.home / "server.properties")

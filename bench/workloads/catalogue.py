@@ -18,9 +18,12 @@ from bench.workloads.produce import Produce
 from bench.workloads.read_committed import ReadCommitted
 from bench.workloads.rebalance import Rebalance
 from bench.workloads.startup import Startup
+from bench.workloads.tls_connections import Handshakes, TlsConnections
 from bench.workloads.transactions import Transactions
 
 SMALL, LARGE = 100, 1000
+HANDSHAKE_SECONDS = 4
+TLS_CONNECTIONS = 1000
 CPU_GOAL = 0.6
 GB = 1_000_000_000
 # librdkafka's default is practically unlimited; an idempotent producer may have five.
@@ -103,6 +106,8 @@ def secured_catalogue(*, scale: float) -> list[Workload]:
         ),
         Consume("consume-100b-sasl-ssl", "Consume 100 B, SASL_SSL", small, SMALL, metrics),
         Consume("consume-1kb-sasl-ssl", "Consume 1 kB, SASL_SSL", large, LARGE, metrics),
+        Handshakes(HANDSHAKE_SECONDS),
+        TlsConnections(max(TLS_CONNECTIONS // 10, int(TLS_CONNECTIONS * scale))),
     ]
 
 

@@ -11,15 +11,14 @@ from headrace.cluster.metadata_record_format import decode, encode
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.controller.result import ControllerResult
 from headrace.controller.token_changes import (
-    MAX_REMOVED_AT_ONCE,
     NewToken,
     TokenExpiry,
     TokenLifetimes,
     create_token,
     expire_token,
-    remove_expired_tokens,
     renew_token,
 )
+from headrace.controller.token_expiry import MAX_REMOVED_AT_ONCE, remove_expired_tokens
 from headrace.protocol.errors import ErrorCode
 from headrace.security.principal import Principal, user
 from headrace.security.tokens.token_hmac import TokenHmacIndex, token_hmac

@@ -29,6 +29,8 @@ from support.security.access import (
 from support.waiting import wait_for
 from support.wire.batches import (
     FETCH_BY_NAME,
+    PRODUCE_BY_ID,
+    PRODUCE_BY_NAME,
     batch,
     fetch,
     fetch_request,
@@ -100,6 +102,33 @@ def test_a_fast_path_of_commits_ends_when_the_right_is_revoked(
     expected = DENIED if revoked is TOPIC else ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert access.commit(alice, 5) == expected
     assert access.commit(alice, 6) == expected
+
+
+@pytest.mark.parametrize("version", [PRODUCE_BY_NAME, PRODUCE_BY_ID])
+def test_a_topic_that_a_connection_has_written_is_refused_when_the_right_is_revoked(
+    access: TopicUser, alice: Wire, admin: Wire, version: int
+) -> None:
+    right = access.allow(WRITE, TOPIC, access.topic)
+    name, topic_id = access.topic, topic_id_of(admin, access.topic)
+
+    def write() -> int:
+        return produce(alice, name, batch(b"x"), version=version, topic_id=topic_id).error_code
+
+    assert [write() for _ in range(3)] == [ErrorCode.NONE] * 3
+    revoke(access.broker, right)
+    assert [write() for _ in range(2)] == [DENIED] * 2
+    assert fetch(admin, fetch_request(access.topic)).high_watermark == 3
+
+
+def test_a_topic_that_a_connection_has_written_takes_no_batch_of_a_foreign_transaction(
+    access: TopicUser, alice: Wire, admin: Wire
+) -> None:
+    access.allow(WRITE, TOPIC, access.topic)
+    assert produce(alice, access.topic, batch(b"x")).error_code == ErrorCode.NONE
+    records = batch(b"x", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    refused = produce(alice, access.topic, records)
+    assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert fetch(admin, fetch_request(access.topic)).high_watermark == 1
 
 
 def _has_fast_path(access: TopicUser) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace import __version__
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.fetch.delayed_fetch import DelayedFetch
 from headrace.broker.fetch.fetch_session import FetchSessions
@@ -60,9 +61,13 @@ if TYPE_CHECKING:
     from headrace.broker.authentication.authentication import Authentication
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
+    from headrace.broker.http.http_port import HttpPort
+    from headrace.broker.lag.consumer_lag import ConsumerLag
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
+    from headrace.broker.metadata.standalone_metadata import Metadata
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
@@ -74,7 +79,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the stop timeout for answers; the other half is for the disk
@@ -111,6 +116,8 @@ class Broker:
         )
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
+        self.request_meters: RequestMeters | None = None  # with an HTTP port, like `http`
+        self.http: HttpPort | None = None
         self._role_listeners: list[RoleChanged] = [self._coordinator_role_changed]
         self._metadata_in_memory = ephemeral
         self._cluster_role: ClusterRole | None = None
@@ -121,6 +128,7 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self._lag: ConsumerLag | None = None
         self._client_metrics: ClientMetricsReceiver | None = None
         self.tracing: RequestTracing | None = None
         self.tokens = self._delegation_tokens()
@@ -160,6 +168,15 @@ class Broker:
         assert self._logs is not None
         return self._logs
 
+    @property
+    def has_logs(self) -> bool:
+        return self._logs is not None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the start is complete."""
+        return self._serving
+
     def high_watermarks(self) -> dict[str, int]:
         """The known high watermarks, by log name."""
         return {
@@ -195,7 +212,13 @@ class Broker:
             from headrace.broker.metadata.metadata_store_errors import wrap
 
             handle = wrap(spec, handle)
-        return handle if self.tls is None else self.tls.wrap_handler(spec, handle)
+        if self.tls is not None:
+            handle = self.tls.wrap_handler(spec, handle)
+        if spec.key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            from headrace.broker.maintenance.broker_loggers import wrap_handler
+
+            return wrap_handler(self.node_id, handle)
+        return handle
 
     @property
     def active_controller(self) -> "ActiveController | None":
@@ -230,6 +253,11 @@ class Broker:
             from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
 
             self._coordinators = CoordinatorRegistry(self)
+        return self._coordinators
+
+    @property
+    def built_coordinators(self) -> "CoordinatorRegistry | None":
+        """None before anything needed a coordinator."""
         return self._coordinators
 
     @property
@@ -271,6 +299,15 @@ class Broker:
             self._shares = SharePartitionManager(self)
         return self._shares
 
+    @property
+    def lag(self) -> "ConsumerLag":
+        """Built by the first scrape of metrics, or the first request for the lag of consumers."""
+        if self._lag is None:
+            from headrace.broker.lag.consumer_lag import ConsumerLag
+
+            self._lag = ConsumerLag(self)
+        return self._lag
+
     @cached_property
     def accepts_client_metrics(self) -> bool:
         """Whether clients may push metrics: the setting, and the extra `telemetry`."""
@@ -311,7 +348,7 @@ class Broker:
         self.offload = self.environment.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
-        dispatcher = Dispatcher(self)
+        dispatcher = self._dispatcher()
         self.server = Server(
             self.loop,
             self.clock,
@@ -336,10 +373,28 @@ class Broker:
             self.abort()
             raise
 
+    def _dispatcher(self) -> Dispatcher:
+        """Requests are counted only if there is an HTTP port that shows the counters."""
+        if self.settings.http_listener is None:
+            return Dispatcher(self)
+        from headrace.broker.network.metered_dispatch import MeteredDispatcher
+        from headrace.broker.network.request_meter import RequestMeters
+        from headrace.metrics.topic_traffic import BrokerTraffic
+
+        self.partitions.traffic = BrokerTraffic()
+        self.request_meters = RequestMeters(self.clock.monotonic)
+        return MeteredDispatcher(self, self.request_meters, self.clock.monotonic)
+
     async def _start(self) -> None:
+        began_s = self.clock.monotonic()
         if not self.settings.log_dirs:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
+        if self.request_meters is not None:
+            from headrace.broker.http.http_port import HttpPort
+
+            self.http = HttpPort(self)
+            await self.http.bind()
         for directory in self.settings.log_dirs:
             make_directories(self.environment.files, directory)
         if self.settings.generates_id:
@@ -348,7 +403,7 @@ class Broker:
             self._set_node_id(await find_broker_id(self.settings, self.environment))
         role = self._cluster_role = self._choose_cluster_role()
         await role.open()
-        self.metadata = role.metadata
+        self.metadata: Metadata = role.metadata
         self._fast_path_acls = self.metadata.image.acls
         if self.member is not None:
             # Before the image is applied, which may take long.
@@ -356,6 +411,8 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata)
         self._open_tracing()
         await self._open_tls()
+        if self.http is not None:
+            await self.http.serve()
         backlog = self.settings.integer("socket.listen.backlog.size")
         bound = [
             (listener, await self.server.bind(listener, backlog))
@@ -367,6 +424,8 @@ class Broker:
         await role.join()
         if self.tls is not None:
             await self.tls.open_all(self.effective)
+            if self.http is not None:
+                await self.http.serve()
         for warning in self.settings.warnings:
             log.warning(warning)
         self.task_scheduler.start(periodic_tasks(self))
@@ -374,12 +433,33 @@ class Broker:
         if self.logs.failure is not None:
             raise self.logs.failure
         self._serving = True
+        self._log_started(began_s)
         if len(self.logs.futures):
             self.mover.resume()
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # On the loop's clock, even if a test moves the broker's clock by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
+
+    def _log_started(self, began_s: float) -> None:
+        zookeeper = self.settings.string("zookeeper.connect")
+        log.info(
+            "broker started",
+            extra={
+                "version": __version__,
+                "broker": self.node_id,
+                "epoch": self.broker_epoch,
+                "cluster": self.cluster_id,
+                "listeners": ",".join(
+                    f"{each.listener}://{host_and_port(each.host, each.port)}"
+                    for each in self.endpoints
+                ),
+                "log_dirs": ",".join(self.settings.log_dirs),
+                "logs": len(self.logs),
+                "metadata": f"ZooKeeper at {zookeeper}" if zookeeper else "this node",
+                "ms": round((self.clock.monotonic() - began_s) * 1000),
+            },
+        )
 
     async def _open_tls(self) -> None:
         """Prepares the server for listeners other than PLAINTEXT."""
@@ -389,7 +469,7 @@ class Broker:
         )
         if len(listeners) > 1:
             self.server.quotas.exempt_listener = self.settings.inter_broker_listener.name
-        if any(listener.uses_tls for listener in listeners):
+        if self.settings.tls_listeners:
             from headrace.broker.tls.tls_listeners import TlsListeners
 
             self.tls = self.server.tls = TlsListeners(self)
@@ -544,6 +624,8 @@ class Broker:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
         role = self._cluster_role
         assert role is not None  # the broker has started
+        began_s = self.clock.monotonic()
+        log.info("broker stops", extra={"broker": self.node_id, "timeout_s": timeout_s})
         await role.leave(timeout_s)
         self.stopping = True
         self.server.close_listeners()
@@ -569,6 +651,8 @@ class Broker:
             raise StopTimedOut(msg)
         closing.result()
         self._release_resources()
+        ms = round((self.clock.monotonic() - began_s) * 1000)
+        log.info("broker stopped", extra={"broker": self.node_id, "ms": ms})
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""
@@ -576,6 +660,8 @@ class Broker:
             self.authentication.stop()
         if self.tls is not None:
             self.tls.stop()
+        if self._lag is not None:
+            self._lag.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:
@@ -643,6 +729,8 @@ class Broker:
         self.server.abort()
 
     def _release_resources(self) -> None:
+        if self.http is not None:
+            self.http.close()
         if self._cluster_role is not None:
             self._cluster_role.close()
         self.offload.close()

@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 
 import typer
 
-from headrace.cli.assignments import parse_assignments
 from headrace.cli.confirmation import OldYes
 from headrace.cli.error_messages import explain
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.name_value_pairs import parse_name_value_pairs
 from headrace.cli.options import Form, Overrides, Profile, Servers, Timeout
 from headrace.cli.output import Format, Output, remark
 from headrace.cli.profiles import client_settings, profile_file, variable_of
@@ -103,7 +103,7 @@ def _open_session(
     format: Format = Format.TEXT,  # noqa: A002
 ) -> Session:
     named_profile = profile or outer.profile
-    given = parse_assignments(overrides, "-X")
+    given = parse_name_value_pairs(overrides, "-X")
     settings = client_settings(
         servers=bootstrap_server or outer.bootstrap_server,
         profile=named_profile,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from headrace.cli.assignments import parse_assignments
 from headrace.cli.error_messages import missing, usage
+from headrace.cli.name_value_pairs import parse_name_value_pairs
 from headrace.cli.output import remark
 from headrace.client.admin.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
@@ -29,7 +29,7 @@ def changes_of(assigned: list[str], unset: list[str], assign: str) -> list[Confi
     """
     changes = [
         ConfigChange(name, Operation.SET, value)
-        for name, value in parse_assignments(assigned, assign).items()
+        for name, value in parse_name_value_pairs(assigned, assign).items()
     ]
     changes += [ConfigChange(name, Operation.DELETE) for name in unset]
     if not changes:

@@ -10,9 +10,9 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
 from headrace.cli.error_messages import usage
+from headrace.cli.name_value_pairs import parse_name_value_pairs
 from headrace.cli.output import Fields, Table, remark
 from headrace.cli.profiles import (
     SERVERS,
@@ -90,7 +90,7 @@ def create(
     profiles = read_profiles(os.environ if config_path(os.environ).exists() else {})
     if name in profiles.by_name:
         raise usage(f"{profiles.path} already has a profile {name!r}; edit it there")
-    values = _collected(source, parse_assignments(settings or [], "SETTING=VALUE"))
+    values = _collected(source, parse_name_value_pairs(settings or [], "SETTING=VALUE"))
     if session.servers_named or SERVERS not in values:
         values[SERVERS] = session.servers
     _add_password(values)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
 from headrace.cluster.configs.config_def import ConfigDef, ConfigValue, InvalidConfig
 from headrace.cluster.controller_settings import ControllerSettings
+from headrace.cluster.http_listener import read_http_listener
 from headrace.cluster.ignored_settings import ignored_listeners, ignored_plugin, ignored_setting
 from headrace.cluster.listener_settings import ListenerSettings
 from headrace.cluster.listeners import (
@@ -199,6 +200,11 @@ class BrokerSettings:
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
     @property
+    def http_listener(self) -> Listener | None:
+        """The HTTP port for metrics and probes, if there is one."""
+        return read_http_listener(self.string("headrace.http.listener") or "")
+
+    @property
     def inter_broker_listener(self) -> Listener:
         """The listener for requests between brokers."""
         listeners = self.listeners
@@ -270,6 +276,7 @@ class BrokerSettings:
                     low, str(self.raw(low)), f"must not be larger than {high} = {self.raw(high)}"
                 )
         self._check_listeners()
+        self._check_http()
         self._check_tls()
         if self.static.get("zookeeper.connect"):
             self.inter_broker_login  # noqa: B018 - refuses a cluster member that cannot log in
@@ -330,10 +337,33 @@ class BrokerSettings:
         except BadListener as error:
             raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
 
+    def _check_http(self) -> None:
+        name = "headrace.http.listener"
+        address = self.string(name) or ""
+        try:
+            listener = self.http_listener
+        except BadListener as error:
+            raise InvalidSetting(name, address, str(error)) from error
+        if listener is None:
+            return
+        if listener.name in {each.name for each in self.listeners}:
+            reason = f"a listener for clients has the name {listener.name}; rename it"
+            raise InvalidSetting(name, address, reason)
+        if "bearer" in self.words("headrace.http.authentication") and not self.string(
+            "headrace.http.bearer.token.file"
+        ):
+            reason = "bearer needs headrace.http.bearer.token.file"
+            raise InvalidSetting("headrace.http.authentication", "bearer", reason)
+
+    @property
+    def tls_listeners(self) -> tuple[Listener, ...]:
+        """The listeners that use TLS, with the HTTP port if it is one of them."""
+        http = self.http_listener
+        every = self.listeners if http is None else (*self.listeners, http)
+        return tuple(listener for listener in every if listener.uses_tls)
+
     def _check_tls(self) -> None:
-        for listener in self.listeners:
-            if not listener.uses_tls:
-                continue
+        for listener in self.tls_listeners:
             from headrace.cluster.tls_settings import read_tls_settings  # plaintext brokers do not
 
             try:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.controller.leader_election import Election, ElectionContext, elect_leader
+from headrace.controller.reassignment_completion import complete_reassignment
 
 
 class PartitionChange:
@@ -83,7 +84,10 @@ class PartitionChange:
     def result(self, election: Election = Election.ONLINE) -> Partition | None:
         """The next state of the partition, with new epochs; None if nothing changes."""
         before = self._before
-        self._complete_reassignment()
+        completed = complete_reassignment(self._replicas, self._isr, self._adding, self._removing)
+        if completed is not None:
+            self._replicas, self._isr = completed
+            self._adding = self._removing = ()
         self._leader, self._isr, self._was_unclean = elect_leader(
             self._replicas, self._isr, self._eligible, self._leader, self._context, election
         )
@@ -109,16 +113,6 @@ class PartitionChange:
     def was_unclean(self) -> bool:
         """Whether the new leader may lack acknowledged records."""
         return self._was_unclean
-
-    def _complete_reassignment(self) -> None:
-        """Removes the old replicas if all new ones are in sync."""
-        if not (self._adding or self._removing):
-            return
-        target = tuple(id_ for id_ in self._replicas if id_ not in self._removing)
-        isr = tuple(id_ for id_ in self._isr if id_ in target)
-        if target and isr and set(self._adding) <= set(isr):
-            self._replicas, self._isr = target, isr
-            self._adding = self._removing = ()
 
     def _update_eligible_leaders(self) -> None:
         enough = min(self._context.min_isr, len(self._replicas))

@@ -1,8 +1,8 @@
-"""Partition reassignments: start, list, cancel. `partition_change` completes them. Pure.
+"""Requests about partition reassignments: start, list, cancel. Pure.
 
 A reassignment can be interrupted at any point: old and new replicas hold the partition together
-until the new ones are in sync. `PartitionChange._complete_reassignment` then removes the old ones,
-in the change that reports the last new replica as in sync.
+until the new ones are in sync. The change that reports the last new replica as in sync also removes
+the old ones (`reassignment_completion`).
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Creating, renewing, expiring and removing delegation tokens: Kafka's checks and times. Pure.
+"""Requests that create, renew and expire delegation tokens: Kafka's checks and times. Pure.
 
 A caller has authorized the request and has found the token by its HMAC. Kafka has no limits on
 tokens; here `MAX_TOKENS`, `MAX_RENEWERS` and `MAX_PRINCIPALS_BYTES` bound the metadata that clients
@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import DelegationTokenChanged, DelegationTokenRemoved
-from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
+from headrace.cluster.topology import SECURITY_LEVEL
+from headrace.controller.metadata_level import require_metadata_level
+from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
 from headrace.security.principal import USER, Principal
@@ -24,8 +26,6 @@ MAX_RENEWERS: Final = 100
 MAX_PRINCIPALS_BYTES: Final = 4_096
 """The names of owner, requester and renewers together: a token must fit into one znode, and all
 tokens into memory."""
-MAX_REMOVED_AT_ONCE: Final = 500
-"""Expired tokens that one commit removes: the controller's other decisions wait for a commit."""
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 
@@ -115,15 +115,6 @@ def expire_token(
     return _set_expiry(token, min(token.max_ms, _later(now_ms, period_ms)))
 
 
-def remove_expired_tokens(image: MetadataImage, now_ms: int) -> ControllerResult[DelegationToken]:
-    """Removes up to `MAX_REMOVED_AT_ONCE` expired tokens, and returns them."""
-    expired = [each for each in image.delegation_tokens.values() if each.is_expired(now_ms)]
-    del expired[MAX_REMOVED_AT_ONCE:]
-    return ControllerResult(
-        tuple(DelegationTokenRemoved(each.token_id) for each in expired), expired
-    )
-
-
 def _check_new_token(image: MetadataImage, new: NewToken) -> ApiError:
     principals = (new.owner, new.requester, *new.renewers)
     if any(each.type != USER for each in principals):
@@ -136,6 +127,10 @@ def _check_new_token(image: MetadataImage, new: NewToken) -> ApiError:
     if size_bytes > MAX_PRINCIPALS_BYTES:
         why = f"the principals have {size_bytes} bytes, more than {MAX_PRINCIPALS_BYTES}"
         return ApiError(ErrorCode.POLICY_VIOLATION, why)
+    try:
+        require_metadata_level(image, SECURITY_LEVEL, "delegation tokens")
+    except Refused as refused:
+        return refused.error
     if len(image.delegation_tokens) >= MAX_TOKENS:
         return ApiError(ErrorCode.POLICY_VIOLATION, f"the cluster has {MAX_TOKENS} tokens")
     return NO_ERROR

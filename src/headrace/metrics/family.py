@@ -15,7 +15,7 @@ collector iterates over snapshots (`tuple(...)`) of what can change meanwhile.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Kind = Literal["counter", "gauge", "summary", "histogram", "info"]
 
@@ -35,9 +35,20 @@ class MetricFamily(NamedTuple):
 class Collector(Protocol):
     """Reads one part of the broker."""
 
-    def collect(self) -> Iterator[MetricFamily]:
+    def collect(self) -> Iterator[MetricFamily | None]:
         """Yields families; runs on the event loop, a few samples at a time.
 
-        A family appears once in a scrape, so no two collectors yield the same name.
+        A collector that computes for longer than a millisecond yields None meanwhile: the event
+        loop may then serve other work. A family appears once in a scrape, so no two collectors
+        yield the same name.
         """
+        ...
+
+
+@runtime_checkable
+class PreparedCollector(Collector, Protocol):
+    """A collector that needs more than this broker's memory, such as answers of other brokers."""
+
+    async def prepare(self) -> None:
+        """Called before each `collect`; must end within a few seconds."""
         ...

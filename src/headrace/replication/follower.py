@@ -81,6 +81,8 @@ class Follower(Replica):
                 # No commit waits for a replica that lacks committed records.
                 in_pieces=leader_watermark > log.log_end_offset,
             )
+            if self.traffic is not None:
+                self.traffic.replication_bytes_in += size
         if leader_start > log.log_start_offset:
             log.delete_before(min(leader_start, log.log_end_offset))
         self._raise_watermark(min(leader_watermark, log.log_end_offset), size)

@@ -5,10 +5,13 @@ moves, with the number of new bytes, without polling.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from headrace.metrics.topic_traffic import TopicTraffic
 
 
 class Waiter(Protocol):
@@ -36,6 +39,7 @@ class Replica:
         "index",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
@@ -52,6 +56,8 @@ class Replica:
         self.epoch = epoch
         self.high_watermark = -1
         self.closed = False
+        self.traffic: TopicTraffic | None = None
+        """The counters of the topic, if the broker has an HTTP port."""
         self._open_log = open_log
         self._log: Log | None = None
         self._waiters: list[Waiter] | None = None

@@ -106,6 +106,10 @@ class SoleLeader(Replica):
             batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, inspection=inspection
         )
         self._record_append(log, len(batches), result.duplicate, result.needs_flush)
+        traffic = self.traffic
+        if traffic is not None and not result.duplicate:
+            traffic.bytes_in += len(batches)
+            traffic.messages_in += result.last_offset - result.first_offset + 1
         return result
 
     def append_plain_records(
@@ -128,6 +132,10 @@ class SoleLeader(Replica):
             self.high_watermark = first_offset + count
         else:
             self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)
+        traffic = self.traffic
+        if traffic is not None:
+            traffic.bytes_in += HEADER_SIZE + len(payload)
+            traffic.messages_in += count
         return first_offset
 
     def _role_ended(self) -> RoleEnded:

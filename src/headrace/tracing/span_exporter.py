@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MAX_QUEUED: Final = 1_000
 """Jobs, each with a batch of at most 64 KiB."""

@@ -20,6 +20,7 @@ KEPT_TOPIC: Final = "kept"
 GROUP_NAME: Final = "readers"
 GROUP_WITH_OFFSETS: Final = "committed"
 NO_GROUP: Final = "no-such-group"
+SHARE_GROUP: Final = "share-group"
 TRANSACTIONAL_ID: Final = "payments"
 BROKER_ID: Final = 1
 
@@ -252,10 +253,10 @@ CASES: Final[Mapping[ApiKey, tuple[Case, ...]]] = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _TO_BROKERS,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (_case(group(DESCRIBE), topic(DESCRIBE)),),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (
-        _case(group(READ, NO_GROUP), topic(READ), group_id=NO_GROUP),
+        _case(group(READ, SHARE_GROUP), topic(READ), group_id=SHARE_GROUP),
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (
-        _case(group(DELETE, NO_GROUP), topic(READ), group_id=NO_GROUP),
+        _case(group(DELETE, SHARE_GROUP), topic(READ), group_id=SHARE_GROUP),
     ),
     ApiKey.CLUSTER_METADATA: (_case(cluster(CLUSTER_ACTION), broker_id=99, max_wait_ms=0),),
     ApiKey.LEAVE_CLUSTER: (_case(cluster(CLUSTER_ACTION), broker_id=99),),

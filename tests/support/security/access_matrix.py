@@ -7,6 +7,12 @@ from typing import Final, NamedTuple
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.layout import fields_of
+from headrace.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
 from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -25,6 +31,7 @@ from support.security.access_cases import (
     DOOMED_TOPIC,
     GROUP_WITH_OFFSETS,
     KEPT_TOPIC,
+    SHARE_GROUP,
     TOPIC_NAME,
     Case,
     Need,
@@ -84,6 +91,7 @@ def prepare(admin: Wire) -> bytes:
     for key_type in (GROUP_KEY, TRANSACTION_KEY):
         wait_for(partial(_has_coordinator, admin, key_type), "the coordinator is loaded")
     _commit_offset(admin)
+    _create_share_group(admin)
     acls = list(_all_acls())
     for start in range(0, len(acls), ACLS_PER_REQUEST):
         results = create_acls(admin, acls[start : start + ACLS_PER_REQUEST])
@@ -151,6 +159,19 @@ def _has_coordinator(wire: Wire, key_type: int) -> bool:
     find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
     (found,) = wire.call(find, FindCoordinatorResponse).coordinators
     return found.error_code == ErrorCode.NONE
+
+
+def _create_share_group(wire: Wire) -> None:
+    """Makes the share group whose offsets are altered and deleted."""
+    partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    topic = AlterShareGroupOffsetsRequestTopic(topic_name=KEPT_TOPIC, partitions=[partition])
+    request = AlterShareGroupOffsetsRequest(group_id=SHARE_GROUP, topics=[topic])
+
+    def altered() -> bool:
+        answer = wire.call(request, AlterShareGroupOffsetsResponse)
+        return answer.error_code == ErrorCode.NONE
+
+    wait_for(altered, "the share group has offsets")
 
 
 def _commit_offset(wire: Wire) -> None:

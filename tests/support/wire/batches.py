@@ -28,6 +28,7 @@ from headrace.records.record import Record, build_batch, iter_records
 from support.wire.connection import Wire
 
 PRODUCE_BY_NAME = 12
+PRODUCE_BY_ID = 13
 """The last version with topic names; version 13 has topic ids."""
 FETCH_BY_NAME = 12
 MAX_DECOMPRESSED_BYTES = 64 << 20

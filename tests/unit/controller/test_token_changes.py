@@ -15,7 +15,6 @@ from headrace.controller.token_changes import (
     TokenLifetimes,
     create_token,
     expire_token,
-    remove_expired_tokens,
     renew_token,
 )
 from headrace.protocol.errors import ErrorCode
@@ -195,20 +194,3 @@ def test_an_expired_token_may_be_removed_but_not_prolonged(image: MetadataImage)
     assert result.error.code == ErrorCode.DELEGATION_TOKEN_EXPIRED
     removed = expire_token(image, token.token_id, OWNER, -1, late_ms)
     assert removed.results[0].error.code == ErrorCode.NONE
-
-
-def test_expired_tokens_are_removed_in_batches(
-    image: MetadataImage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_changes, "MAX_REMOVED_AT_ONCE", 2)
-    rng = Random(1)
-    for lifetime_ms in (10, 20, 30, 1_000):
-        new = NewToken(OWNER, OWNER, (), lifetime_ms)
-        outcome = create_token(image, new, LIFETIMES, NOW_MS, rng)
-        image = image.apply(outcome.records)
-    sizes = []
-    while (removed := remove_expired_tokens(image, NOW_MS + 50)).results:
-        sizes.append(len(removed.results))
-        image = image.apply(removed.records)
-    assert sizes == [2, 1]
-    assert [each.max_ms for each in image.delegation_tokens.values()] == [NOW_MS + 1_000]

@@ -4,15 +4,16 @@ The logger is `headrace.authorizer`. Every line has the same form: the event, th
 the event is about, the host, the API (a login has none), the listener, and the reason if there is
 one. Denied requests, logins and changes are at INFO, allowed requests at DEBUG. Filters, which
 leave hidden resources out of a response, are silent. Lines that clients can cause at will are
-limited (`line_limit`), and the log says how many were left out.
+limited (`headrace.limited_log`), and the log says how many were left out.
 """
 
 import logging
+from collections import Counter
 from contextvars import ContextVar
 from typing import Final
 
-from headrace.broker.access.line_limit import LineLimit
 from headrace.clock import Clock
+from headrace.limited_log import LineLimit
 from headrace.log_formatters import AUDIT_LOGGER
 from headrace.protocol.api import APIS, ApiKey
 from headrace.security.authorization.acl import AclOperation, AclResourceType
@@ -33,8 +34,18 @@ class AuditLog:
     """The audit log of one broker."""
 
     def __init__(self, clock: Clock) -> None:
+        self.logins: Counter[str] = Counter()
+        """Successful logins since the start of the broker, by listener; and those that failed:"""
+        self.failed_logins: Counter[str] = Counter()
+        self.denied = 0
+        """Denied requests since the start of the broker."""
         self._clock = clock
         self._limit = LineLimit(clock.monotonic())
+
+    @property
+    def logs_allowed(self) -> bool:
+        """Whether allowed requests have a line, too."""
+        return log.isEnabledFor(logging.DEBUG)
 
     def log_decision(
         self,
@@ -45,6 +56,7 @@ class AuditLog:
         decision: Decision,
     ) -> None:
         """A client asked for this resource, and the request was allowed or denied."""
+        self.denied += not decision.allowed
         level = logging.DEBUG if decision.allowed else logging.INFO
         if not log.isEnabledFor(level):
             return
@@ -66,6 +78,7 @@ class AuditLog:
     def log_login(self, session: Session, mechanism: str, *, error: str | None = None) -> None:
         """A client has authenticated, or failed with `error`, which must contain no secret. After
         a failure, the principal of the session is the one that the client claimed."""
+        (self.logins if error is None else self.failed_logins)[session.listener] += 1
         if not log.isEnabledFor(logging.INFO):
             return
         principal = str(session.principal)

@@ -25,7 +25,7 @@ from headrace.security.sasl.exchange import Success
 from headrace.security.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from headrace.security.session import Session
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MIN_REAUTHENTICATION_INTERVAL_S: Final = 1.0
 _API_KEY_BYTES: Final = 2
@@ -132,6 +132,7 @@ class _ClientSession:
             self._host.security_protocol,
             success.token_id,
         )
+        connection.grants.clear()
         self._track(connection, _revocable(success, mechanism))
         self._identity = Identity(success.principal, mechanism)
         connection.limit_frames(None)

@@ -52,6 +52,7 @@ class CommitFastPath(FastCommit):
         "frame_bytes",
         "packet_bytes",
         "packet_prefix",
+        "version",
         "was_used",
     )
 
@@ -69,6 +70,7 @@ class CommitFastPath(FastCommit):
         super().__init__(context.version, request, commit)
         frame = bytes(context.frame)
         offset_end = offset_at + _OFFSET_BYTES
+        self.version = context.version
         self.was_used = False
         self._batcher = batcher
         self._connection = context.connection

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ShareGroupStatesHost,
     )
     from headrace.broker.membership.producer_ids import ProducerIds
+    from headrace.broker.network.request_meter import RequestMeters
     from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender, TxnMarkerSenderHost
     from headrace.coordinator.group.group_config import GroupConfig, GroupConfigs
     from headrace.coordinator.group.group_shard import GroupShard
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         access: AccessControl
         random: Random
         producer_ids: ProducerIds
+        request_meters: RequestMeters | None
 
 
 class CoordinatorRegistry:
@@ -132,7 +134,8 @@ class CoordinatorRegistry:
         """Offset commits that may share a batch."""
         from headrace.broker.coordinators.commit_batcher import CommitBatcher
 
-        return CommitBatcher(self._host.loop, self.groups, self._image)
+        meters = self._host.request_meters
+        return CommitBatcher(self._host.loop, self.groups, self._image, meters)
 
     @property
     def serves_share_groups(self) -> bool:
@@ -190,12 +193,16 @@ class CoordinatorRegistry:
         )
 
     def _write_markers(self) -> None:
-        """Registers the marker writer once: markers are the only effect of transactions."""
+        """Registers the effects of transactions once."""
         if self._markers is None:
             from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender
-            from headrace.coordinator.transaction.marker_request import WriteMarkers
+            from headrace.coordinator.transaction.marker_request import (
+                TransactionTimedOut,
+                WriteMarkers,
+            )
 
             self._markers = TxnMarkerSender(self._host)
+            self.transactions.on_effect(TransactionTimedOut, self._markers.log_timeout)
             self.transactions.on_effect(WriteMarkers, self._markers.perform)
 
     def _share_state_shard(self, index: int) -> ShareStateShard:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+from headrace.broker.coordinators.load_log import LoadLog
 from headrace.broker.coordinators.shard_loader import ShardLoader
 from headrace.broker.coordinators.shard_runner import ShardRunner, coordinator_error
 from headrace.broker.metadata.internal_topics import new_topic
@@ -31,7 +32,7 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import DiskError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
@@ -87,6 +88,7 @@ class CoordinatorRuntime(Generic[S]):
         self._topic_id: bytes | None = None
         self._creation: asyncio.Task[None] | None = None
         self._stopped = False
+        self._load_log = LoadLog(topic, host.clock.monotonic)
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -147,6 +149,15 @@ class CoordinatorRuntime(Generic[S]):
             if index not in self._runners and index not in self._failed:
                 self._active_runner(index)
         return [self._query_shard(runner, query) for _, runner in sorted(self._runners.items())]
+
+    def shards(self) -> tuple[S, ...]:
+        """The active shards."""
+        return tuple(runner.shard for runner in self._runners.values())
+
+    @property
+    def loading(self) -> tuple[int, ...]:
+        """The partitions whose shards are loading."""
+        return tuple(self._loads)
 
     def run_all(self, decide: Callable[[S, int], CoordinatorResult[None]]) -> None:
         """Runs `decide` in every active shard, for example after a change of the metadata."""
@@ -284,6 +295,7 @@ class CoordinatorRuntime(Generic[S]):
         return runner
 
     def _start_loading(self, leader: SoleLeader) -> None:
+        self._load_log.began(is_first=not self._loads)
         task = self._loop.create_task(self._load_in_slices(leader))
         self._loads[leader.index] = task
         task.add_done_callback(lambda _: self._load_ended(leader.index, task))
@@ -291,6 +303,8 @@ class CoordinatorRuntime(Generic[S]):
     def _load_ended(self, index: int, task: "asyncio.Task[None]") -> None:
         if self._loads.get(index) is task:
             del self._loads[index]
+        if not self._loads:
+            self._load_log.ended()
 
     async def _load_in_slices(self, leader: SoleLeader) -> None:
         try:
@@ -301,6 +315,7 @@ class CoordinatorRuntime(Generic[S]):
             if not leader.closed:
                 del self._loads[leader.index]
                 self._activate(leader, shard)
+                self._load_log.loaded(leader.index, shard.entries)
         except Exception as error:
             if leader.closed:
                 return
@@ -374,6 +389,8 @@ class CoordinatorRuntime(Generic[S]):
         if runner is not None:
             self._routes.clear()
             runner.unload(error)
+            if self._load_log.unloaded(index):
+                self._loop.call_soon(self._load_log.report_unloaded)
         return runner
 
     # --- start and stop

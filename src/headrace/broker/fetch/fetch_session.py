@@ -105,6 +105,13 @@ class FetchSessions:
         self._eviction_s = eviction_s
         self._random = random
         self._by_id: dict[int, FetchSession] = {}
+        self.evictions = 0
+        """Sessions that were replaced by new ones since the start of the broker."""
+
+    @property
+    def cached_partitions(self) -> int:
+        """The partitions of all sessions."""
+        return sum(len(session.partitions) for session in self._sessions())
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -182,6 +189,7 @@ class FetchSessions:
         if oldest is None or now - oldest.last_used < self._eviction_s:
             return False
         del self._by_id[oldest.session_id]
+        self.evictions += 1
         return True
 
     def _sessions(self) -> Iterator[FetchSession]:

@@ -33,6 +33,7 @@ from headrace.broker.fetch.fetch_session import (
     PartitionKey,
     WantedPartition,
 )
+from headrace.broker.fetch.fetch_traffic import count_fetched
 from headrace.broker.fetch.replica_selector import RACK_AWARE, nearest_replica
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.leader_hints import (
@@ -42,6 +43,7 @@ from headrace.broker.partitions.leader_hints import (
     topic_of,
 )
 from headrace.broker.replication import follower_fetch
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     FetchLeaderIdAndEpoch,
@@ -119,6 +121,9 @@ def _delay_fetch(
         fetched = read_partitions(broker.partitions, plan.wanted, limits)
         return _fetch_response(broker, context, fetched, plan, limits)
 
+    if broker.request_meters is not None:
+        answer = broker.request_meters.measured(ApiKey.FETCH, answer)
+
     def enough() -> bool:
         now = read_partitions(broker.partitions, plan.wanted, limits)
         return now.answer_now or now.size_bytes >= limits.min_bytes
@@ -146,6 +151,8 @@ def _fetch_response(
     metered = broker.quotas.record_fetch(context, fetched.size_bytes)
     if metered is not None and not metered.is_recorded:
         return _throttled_response(broker, plan, metered.throttle_ms)
+    if broker.partitions.traffic is not None:
+        count_fetched(broker.partitions, fetched, by_topic_id=limits.by_topic_id)
     response = FetchResponse(
         throttle_time_ms=0 if metered is None else metered.throttle_ms,
         session_id=plan.session_id,

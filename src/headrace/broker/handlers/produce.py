@@ -13,17 +13,19 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context, resolve_reply
 from headrace.broker.produce.append_batch import (
     PendingValidations,
     append_batch,
     append_validated_batches,
+    count_failed,
     find_leader,
 )
 from headrace.broker.produce.delayed_produce import DelayedSingleProduce
 from headrace.broker.produce.partition_response import appended_response, error_response
+from headrace.broker.produce.produce_access import remove_denied_topics, repeats_grant
 from headrace.broker.produce.response_template import (
     FIRST_VERSION_WITH_LOG_START,
     response_template,
@@ -50,6 +52,8 @@ from headrace.storage.log.log import AppendResult
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+NAMES_ITSELF: Final = True
+"""This module sets CURRENT_API where it decides: most requests repeat what was allowed before."""
 
 Reply = (
     ProduceResponse
@@ -61,9 +65,7 @@ Reply = (
 
 def handle(broker: "Broker", context: Context, request: ProduceRequest) -> Reply | None:
     denied: list[TopicProduceResponse] = []
-    if broker.access.is_enforced:
-        from headrace.broker.produce.produce_access import remove_denied_topics
-
+    if broker.access.is_enforced and not repeats_grant(context, request):
         denied = remove_denied_topics(broker, context, request)
         if denied and not request.topic_data:
             response = ProduceResponse(responses=denied)
@@ -151,6 +153,7 @@ def _append_to_one_partition(
         return answer_when_done(
             broker, context, request, _single_partition_response(data, answer), appends
         )
+    count_failed(leader, result, len(partition.records or b""))
     response = _single_partition_response(data, result)
     if validations:
         return _respond_after_validation(broker, context, request, response, validations, [])
@@ -213,6 +216,7 @@ def _append_to_all_partitions(
                 appends.append(Appended(answer, leader, result.last_offset + 1))
                 partitions.append(answer)
             else:
+                count_failed(leader, result, len(partition.records or b""))
                 partitions.append(result)
         responses.append(
             TopicProduceResponse(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.share.share_acknowledgements import (
     Acknowledged,
     acknowledge_partitions,
@@ -119,6 +120,8 @@ def _acknowledge_and_fetch(
             acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
             responses=_topic_responses(read, outcomes, plan),
         )
+        if broker.partitions.traffic is not None:
+            _count_fetched(broker.partitions, response)
         add_share_leader_hints(
             response,
             broker.metadata.image,
@@ -179,6 +182,14 @@ def _topic_responses(
         failed, said = read.failed.get(partition, DONE), outcomes.get(partition, DONE)
         topic.partitions.append(_partition_data(index, found, failed, said))
     return list(topics.values())
+
+
+def _count_fetched(table: PartitionTable, response: ShareFetchResponse) -> None:
+    for topic in response.responses:
+        hosted = table.by_id.get(topic.topic_id)
+        if hosted is not None and hosted.traffic is not None:
+            hosted.traffic.fetches += len(topic.partitions)
+            hosted.traffic.bytes_out += sum(len(each.records or b"") for each in topic.partitions)
 
 
 def _partition_data(

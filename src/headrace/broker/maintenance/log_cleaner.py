@@ -29,7 +29,7 @@ from headrace.storage.cleaning.cleaner_messages import (
     CleaningJob,
     decode_report,
 )
-from headrace.storage.cleaning.cleaning_plan import Cleanable
+from headrace.storage.cleaning.log_to_clean import LogToClean
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.files.log_dir_state import LogDirState
@@ -43,7 +43,7 @@ from headrace.storage.log.log_compaction import (
 )
 from headrace.storage.state.log_config import COMPACT
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 WORKER: Final = "headrace.broker.maintenance.cleaner_worker"
 LOGS_PER_SLICE: Final = 64
@@ -189,7 +189,7 @@ class LogCleaner:
             return None
         return hosted.replica(each.partition)
 
-    def _cleanable_part(self, replica: Replica) -> Cleanable | None:
+    def _cleanable_part(self, replica: Replica) -> LogToClean | None:
         """The part of the log that is to be cleaned; None if the log is not due."""
         if replica.closed or self._host.logs.futures.get(replica.topic, replica.index):
             # Compaction may remove a tombstone before the copy has it: the copy would keep the
@@ -245,7 +245,7 @@ class LogCleaner:
                     replica, f"{deaths} compaction workers exited while cleaning this log"
                 )
 
-    async def _clean(self, replica: Replica, dirt: Cleanable) -> None:
+    async def _clean(self, replica: Replica, dirt: LogToClean) -> None:
         cleaned = replica.log
         now_ms = self._host.clock.wall_ms()
         job = cleaning_job(cleaned, dirt, now_ms, self._limits())
@@ -324,7 +324,7 @@ class LogCleaner:
             bytes_read=status.bytes_read + done.bytes_read,
             bytes_written=status.bytes_written + done.bytes_written,
         )
-        log.info(
+        log.debug(
             "compacted log",
             extra={
                 "log": cleaned.name,

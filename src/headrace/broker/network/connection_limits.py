@@ -37,6 +37,7 @@ class ServerLimits(NamedTuple):
     max_idle_s: float
     max_creation_rate: int = UNLIMITED
     listeners: Mapping[str, ListenerLimits] = MappingProxyType({})
+    slow_request_s: float = 0.0  # requests are logged as slow from this time on; 0 logs none
 
 
 class _CreationRate:
@@ -66,12 +67,22 @@ class _CreationRate:
 class ConnectionQuotas:
     """The open connections of one broker, counted by listener and by the address of the client."""
 
-    __slots__ = ("_all", "_by_ip", "_by_listener", "_listener_rates", "_rate", "exempt_listener")
+    __slots__ = (
+        "_all",
+        "_by_ip",
+        "_by_listener",
+        "_listener_rates",
+        "_rate",
+        "exempt_listener",
+        "opened",
+    )
 
     def __init__(self) -> None:
         self.exempt_listener: str | None = None
         """The listener of the brokers, if there are others: the broker's own limits, apart from
         those of an address, do not count there."""
+        self.opened: Counter[str] = Counter()
+        """Connections since the start of the broker, by listener."""
         self._all = 0
         self._by_ip: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
@@ -118,6 +129,11 @@ class ConnectionQuotas:
         self._all += 1
         self._by_ip[ip] += 1
         self._by_listener[listener] += 1
+        self.opened[listener] += 1
+
+    def open_connections(self) -> dict[str, int]:
+        """The open connections of each listener."""
+        return dict(self._by_listener)
 
     def remove(self, listener: str, ip: str) -> None:
         self._all -= 1

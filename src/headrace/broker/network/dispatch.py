@@ -78,6 +78,8 @@ class Context:
     @property
     def client_id(self) -> str:
         """The client id of the request; empty if there is none."""
+        if len(self.frame) < _HEAD.size:  # a request of this broker itself
+            return ""
         *_, size = _HEAD.unpack_from(self.frame)
         return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
 
@@ -123,7 +125,7 @@ class RequestHost(Protocol):
         ...
 
 
-class _Route:
+class Route:
     """One API: its versions, message classes and handler."""
 
     __slots__ = (
@@ -167,7 +169,7 @@ class Dispatcher:
     def __init__(self, broker: RequestHost) -> None:
         self._broker = broker
         self._quotas = broker.quotas
-        self._routes: dict[int, _Route] = {}
+        self._routes: dict[int, Route] = {}
 
     def dispatch(
         self, connection: Connection, frame: memoryview
@@ -219,7 +221,7 @@ class Dispatcher:
             return Pipelined(cast("asyncio.Future[object]", reply), encode_later)
         return Serial(reply, encode_later)
 
-    def _unsupported(self, route: _Route, version: int, correlation_id: int) -> Parts:
+    def _unsupported(self, route: Route, version: int, correlation_id: int) -> Parts:
         spec = route.spec
         if route.answer_unsupported_version is not None:
             return encode(spec, 0, correlation_id, route.answer_unsupported_version())
@@ -227,7 +229,7 @@ class Dispatcher:
         msg = f"{spec.name} version {version}; served are {served}"
         raise UnsupportedRequest(msg)
 
-    def _route(self, key: int) -> _Route:
+    def _route(self, key: int) -> Route:
         try:
             api_key = ApiKey(key)
             entry = HANDLERS[api_key]
@@ -247,14 +249,14 @@ class Dispatcher:
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)
-        route = self._routes[key] = _Route(
+        route = self._routes[key] = Route(
             spec, handle, unsupported, is_between_brokers=is_between_brokers(entry.access)
         )
         return route
 
 
 def _dispatch_charged(
-    route: _Route, context: Context, request: Struct, correlation_id: int, charge: "RequestCharge"
+    route: Route, context: Context, request: Struct, correlation_id: int, charge: "RequestCharge"
 ) -> Parts | Pipelined | Serial | None:
     """Starts a request whose cost is charged to the quotas of its client."""
     spec, version = route.spec, context.version
@@ -302,7 +304,8 @@ def _with_access(
     if not access.is_enforced:
         return handle
     if authorize is None and not isinstance(rule, ClusterAccess):
-        return _with_api_name(spec.name, handle)
+        names_itself: bool = getattr(module, "NAMES_ITSELF", False)
+        return handle if names_itself else _with_api_name(spec.name, handle)
     from headrace.broker.access.request_check import RequestCheck, add_to_reply
 
     def authorized(context: Context, request: Struct) -> Reply:

@@ -6,7 +6,7 @@ unknown topic.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.errors import ErrorCode
@@ -16,6 +16,9 @@ from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.log.log import AppendResult, Log
 from headrace.storage.state.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from headrace.metrics.topic_traffic import BrokerTraffic, TopicTraffic
 
 NO_TOPIC_ID = bytes(16)
 # Reading an attribute of an enum class costs ten times a global; these are read per request.
@@ -40,9 +43,12 @@ class HostedTopic:
         "name",
         "response_templates",
         "topic_id",
+        "traffic",
     )
 
-    def __init__(self, name: str, topic_id: bytes, config: LogConfig) -> None:
+    def __init__(
+        self, name: str, topic_id: bytes, config: LogConfig, traffic: "TopicTraffic | None" = None
+    ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.config = config
@@ -50,6 +56,7 @@ class HostedTopic:
         self.leaders: list[SoleLeader | None] = []
         self.followers: dict[int, Follower] = {}
         self.response_templates: dict[int, ProduceResponseTemplate] = {}  # by version
+        self.traffic = traffic
 
     def leader(self, index: int) -> SoleLeader | None:
         if 0 <= index < len(self.leaders):
@@ -73,6 +80,8 @@ class HostedTopic:
     def put(self, index: int, role: SoleLeader | Follower | None) -> None:
         """Sets this broker's role in one partition."""
         self.grow(index + 1)
+        if role is not None:
+            role.traffic = self.traffic
         self.leaders[index] = role if isinstance(role, SoleLeader) else None
         if isinstance(role, Follower):
             self.followers[index] = role
@@ -94,6 +103,8 @@ class PartitionTable:
     def __init__(self, open_log: Callable[[Replica, LogConfig], Log]) -> None:
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
+        self.traffic: BrokerTraffic | None = None
+        """The counters of all topics, if the broker has an HTTP port; set before any topic."""
         self._open_log = open_log
 
     def __iter__(self) -> Iterator[SoleLeader]:
@@ -109,7 +120,8 @@ class PartitionTable:
             yield from topic.replicas
 
     def add_topic(self, name: str, topic_id: bytes, config: LogConfig) -> HostedTopic:
-        topic = HostedTopic(name, topic_id, config)
+        traffic = None if self.traffic is None else self.traffic.topic(name, topic_id)
+        topic = HostedTopic(name, topic_id, config, traffic)
         self.by_name[name] = topic
         self.by_id[topic_id] = topic
         return topic
@@ -122,6 +134,8 @@ class PartitionTable:
                 del self.by_name[topic.name]
             for replica in topic.replicas:
                 replica.close()
+            if self.traffic is not None:
+                self.traffic.remove(topic_id)
         return topic
 
     def reconfigure(self, topic: HostedTopic, config: LogConfig) -> None:

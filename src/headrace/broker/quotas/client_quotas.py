@@ -162,6 +162,12 @@ class ClientQuotas:
             self._managers.mutations, user, request.client_id, is_strict=is_strict
         )
 
+    @property
+    def throttled(self) -> tuple[int, float]:
+        """Throttled requests since the start of the broker, and the sum of their times in s."""
+        known = self._known_managers
+        return (0, 0.0) if known is None else (known.throttled_requests, known.throttled_ms / 1000)
+
     def connection_throttle_s(self, address: str) -> float:
         """How long a new connection of this address waits until it is closed; 0: it is accepted."""
         return self._managers.connections.throttle_s(address)

@@ -20,11 +20,23 @@ MAX_REMEMBERED_CLIENTS: Final = 10_000
 class QuotaManagers:
     """One manager for each key of quotas."""
 
-    __slots__ = ("_limited", "connections", "fetch", "mutations", "produce", "request")
+    __slots__ = (
+        "_limited",
+        "connections",
+        "fetch",
+        "mutations",
+        "produce",
+        "request",
+        "throttled_ms",
+        "throttled_requests",
+    )
 
     def __init__(
         self, windows: QuotaWindows, controller_windows: QuotaWindows, monotonic: Monotonic
     ) -> None:
+        self.throttled_requests = 0
+        """Throttled requests since the start of the broker, and the sum of their times:"""
+        self.throttled_ms = 0
         self.produce = QuotaManager(PRODUCER_BYTE_RATE, windows, monotonic)
         self.fetch = QuotaManager(CONSUMER_BYTE_RATE, windows, monotonic)
         self.request = QuotaManager(

@@ -15,16 +15,15 @@ Kafka, Produce with acks=0, which has no response, is throttled for its handler 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from headrace.broker.runtime.measured_coroutine import MeasuredCoroutine
 from headrace.protocol.api import ApiKey
 from headrace.protocol.struct import Struct
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from headrace.broker.quotas.client_quotas import ChargedRequest
     from headrace.broker.quotas.quota_managers import QuotaManagers
     from headrace.protocol.api import ApiSpec
@@ -85,7 +84,7 @@ class RequestCharge:
 
     def measured(self, coroutine: Coroutine[object, object, T]) -> Coroutine[object, object, T]:
         """The handler's coroutine, whose steps are measured."""
-        return _MeasuredCoroutine(coroutine, self)
+        return MeasuredCoroutine(coroutine, self)
 
     def settle(self, answer: Answer) -> Answer:
         """Charges a paused request. Returns its answer, with the throttle time if there is one."""
@@ -93,6 +92,8 @@ class RequestCharge:
         throttle_ms = max(handler_ms, self._record_size(answer), throttle_time_of(answer))
         if throttle_ms <= 0:
             return answer
+        self._managers.throttled_requests += 1
+        self._managers.throttled_ms += throttle_ms
         self._request.connection.mute(throttle_ms / 1000)
         return self._with_throttle_time(answer, throttle_ms)
 
@@ -137,38 +138,3 @@ def _shared_bytes(answer: Any) -> int:  # noqa: ANN401  # a ShareFetch response,
         for topic in answer.responses
         for partition in topic.partitions
     )
-
-
-class _MeasuredCoroutine(Coroutine[object, object, T]):
-    """Measures the steps of a coroutine, but not its waits."""
-
-    __slots__ = ("_charge", "_inner")
-
-    def __init__(self, inner: Coroutine[object, object, T], charge: RequestCharge) -> None:
-        self._inner = inner
-        self._charge = charge
-
-    def send(self, value: object) -> object:
-        self._charge.resume()
-        try:
-            return self._inner.send(value)
-        finally:
-            self._charge.pause()
-
-    def throw(
-        self,
-        typ: Any,  # noqa: ANN401  # as Coroutine declares it
-        val: Any = None,  # noqa: ANN401
-        tb: TracebackType | None = None,
-    ) -> object:
-        self._charge.resume()
-        try:
-            return self._inner.throw(typ if val is None else val)
-        finally:
-            self._charge.pause()
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self._inner.__await__()

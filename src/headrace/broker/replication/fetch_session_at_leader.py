@@ -289,6 +289,8 @@ class FollowerFetchSession:
             remaining -= size
             if size and isinstance(leader, Leader):
                 self._throttle.sent(leader, self.replica_id, size)
+                if leader.traffic is not None:
+                    leader.traffic.replication_bytes_out += size
             if data.error_code or size or data.diverging_epoch.epoch != UNKNOWN:
                 self._ready.pop(position, None)
             if size or data.error_code or self._has_changed(position, data):

@@ -30,7 +30,7 @@ from headrace.telemetry.push_decoder import DecodedPush, InvalidPush, decode_pus
 from headrace.telemetry.series_names import label_value
 from headrace.telemetry.subscription import stored_subscriptions
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 ONE_UUID: Final = bytes(15) + b"\x01"
 RESERVED_IDS: Final = (ZERO_UUID, ONE_UUID)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.resources import ConfigResourceType
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 def can_receive_client_metrics(image: MetadataImage) -> bool:

@@ -11,7 +11,7 @@ Headrace {version} is up.
 
   clients connect to   {servers}
   topics are kept in   {data}
-
+{metrics}
 Try it from another terminal:
 
   echo hello | {program} produce greetings -b {servers}
@@ -31,17 +31,28 @@ PROGRAM = "headrace"
 NOWHERE = "a temporary directory, removed on exit (--ephemeral)"
 
 
-def welcome(bootstrap_servers: str, directories: Sequence[str] | None) -> str:
-    """The text; `directories` is None for an ephemeral broker."""
+def welcome(
+    bootstrap_servers: str, directories: Sequence[str] | None, http: str | None = None
+) -> str:
+    """The text; `directories` is None for an ephemeral broker, `http` without an HTTP port."""
     data = NOWHERE if directories is None else ", ".join(directories)
     return WELCOME.format(
-        version=__version__, servers=bootstrap_servers, data=data, program=program_name()
+        version=__version__,
+        servers=bootstrap_servers,
+        data=data,
+        program=program_name(),
+        metrics=_metrics(http),
     )
 
 
-def serves(node_id: int, servers: str) -> str:
+def serves(node_id: int, servers: str, http: str | None = None) -> str:
     """The one line of `broker start`."""
-    return f"Headrace {__version__}: broker {node_id} serves {servers}\n"
+    metrics = "" if http is None else f", metrics at {http}/metrics"
+    return f"Headrace {__version__}: broker {node_id} serves {servers}{metrics}\n"
+
+
+def _metrics(http: str | None) -> str:
+    return "" if http is None else f"  metrics are at       {http}/metrics\n"
 
 
 def program_name() -> str:

@@ -3,7 +3,7 @@
 from enum import Enum
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -13,6 +13,7 @@ from headrace.cli.broker.options import (
     UP_OPTIONS,
     Option,
     UpOptions,
+    http_listener,
     is_setting,
 )
 
@@ -25,6 +26,9 @@ def up_options(given: dict[str, object]) -> UpOptions:
     for option in UP_OPTIONS:
         if values[option.name] == "":
             raise typer.BadParameter(f"{option.flag} is empty")
+        text = values[option.name]
+        if option.kind == "address" and text is not None and http_listener(str(text)) is None:
+            raise typer.BadParameter(f"{option.flag} takes [HOST:]PORT, not {text!r}")
         if option.kind == "path" and values[option.name] is not None:
             values[option.name] = Path(str(values[option.name]))
     settings = values["set"]
@@ -57,6 +61,10 @@ def _up(**values: object) -> None:
     raise typer.Exit(up(options))
 
 
+def _choice(option: Option) -> type[Enum]:
+    return cast("type[Enum]", Enum(option.name, {choice: choice for choice in option.choices}))
+
+
 def _annotation(option: Option) -> object:
     show = option.shown_default
     info = typer.Option(
@@ -71,8 +79,9 @@ def _annotation(option: Option) -> object:
         "path": str | None,
         "text": str | None,
         "port": int | None,
+        "address": str | None,
         "flag": bool,
-        "choice": Enum(option.name, {choice: choice for choice in option.choices}),
+        "choice": _choice(option) | None,
         "repeated": list[str],
     }
     return Annotated[types[option.kind], info]

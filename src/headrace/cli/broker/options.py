@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-Kind = Literal["path", "text", "port", "flag", "choice", "repeated"]
+Kind = Literal["path", "text", "port", "address", "flag", "choice", "repeated"]
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
@@ -27,8 +27,9 @@ class UpOptions(NamedTuple):
     ephemeral: bool = False
     secure: bool = False
     config: Path | None = None
+    http: str | None = None
     set: tuple[str, ...] = ()
-    log_format: Literal["text", "json"] = "text"
+    log_format: Literal["text", "logfmt", "json"] | None = None
     verbose: bool = False
 
 
@@ -78,6 +79,12 @@ UP_OPTIONS: Final = (
     ),
     Option("config", "path", "Read settings from a server.properties file.", metavar="FILE"),
     Option(
+        "http",
+        "address",
+        "Serve metrics and probes over HTTP on this port; 0 selects a free port.",
+        metavar="[HOST:]PORT",
+    ),
+    Option(
         "set",
         "repeated",
         "Set a broker setting, such as --set log.retention.hours=1; repeatable.",
@@ -88,14 +95,18 @@ UP_OPTIONS: Final = (
         "choice",
         "Format of the log on stderr.",
         shown_default="text",
-        choices=("text", "json"),
+        choices=("text", "logfmt", "json"),
     ),
-    Option("verbose", "flag", "Log normal events as well as warnings and errors."),
+    Option(
+        "verbose",
+        "flag",
+        "Log one level more: `up` logs normal events, too, and `broker start` details.",
+    ),
 )
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields
 
-_AT_START: Final = ("config", "set", "log_format", "verbose")
+_AT_START: Final = ("config", "http", "set", "log_format", "verbose")
 START_OPTIONS: Final = tuple(option for option in UP_OPTIONS if option.name in _AT_START)
 """The options of `headrace broker start`; everything else is in the settings file."""
 
@@ -103,6 +114,16 @@ START_OPTIONS: Final = tuple(option for option in UP_OPTIONS if option.name in _
 def is_setting(text: str) -> bool:
     """Whether `text` is of the form NAME=VALUE; the value may be empty."""
     return text.find("=") > 0
+
+
+def http_listener(text: str) -> str | None:
+    """The value of headrace.http.listener for `[HOST:]PORT`; None for any other text."""
+    host, colon, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) <= MAX_PORT):
+        return None
+    if colon and (not host or any(each in host for each in "/@ ")):
+        return None
+    return f"http://{host or DEFAULT_HOST}:{port}"
 
 
 def parse_up(words: Sequence[str]) -> UpOptions | None:
@@ -154,6 +175,8 @@ def _parse_value(option: Option, text: str) -> object | None:
     if option.kind == "port":
         port = int(text) if text.isascii() and text.isdecimal() else -1
         return port if 0 <= port <= MAX_PORT else None
+    if option.kind == "address":
+        return text if http_listener(text) is not None else None
     if option.kind == "choice":
         return text if text in option.choices else None
     if option.kind == "repeated":

@@ -17,9 +17,12 @@ TAIL_BYTES: Final = 8192
 class LocalBroker:
     """`headrace broker start` in its own directory."""
 
-    def __init__(self, broker_id: int, port: int, folder: Path) -> None:
+    def __init__(
+        self, broker_id: int, port: int, folder: Path, http_port: int | None = None
+    ) -> None:
         self.id = broker_id
         self.port = port
+        self.http_port = http_port
         self.folder = folder
         self.config = folder / "server.properties"
         self.log = folder / "broker.log"

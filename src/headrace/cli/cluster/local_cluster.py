@@ -47,6 +47,8 @@ class LocalClusterPlan(NamedTuple):
     settings: Mapping[str, str] = {}
     ephemeral: bool = False
     secure: bool = False
+    http: int | None = None
+    """The HTTP port of the first broker; the others use the next ports. 0 selects free ports."""
 
 
 class LocalCluster:
@@ -56,8 +58,8 @@ class LocalCluster:
         self.plan = plan
         self.folder = plan.folder
         self.brokers = [
-            LocalBroker(number, port, plan.folder / f"broker-{number}")
-            for number, port in enumerate(_choose_ports(plan), start=1)
+            LocalBroker(number, port, plan.folder / f"broker-{number}", http_port)
+            for number, (port, http_port) in enumerate(_choose_ports(plan), start=1)
         ]
         self.secured = _secured(plan, self.bootstrap_servers) if plan.secure else None
         self._zookeeper: ZooKeeperServer | None = None
@@ -67,6 +69,15 @@ class LocalCluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"{LOOPBACK}:{broker.port}" for broker in self.brokers)
+
+    @property
+    def metrics_urls(self) -> list[str]:
+        """Where the brokers serve metrics."""
+        return [
+            f"http://{LOOPBACK}:{broker.http_port}/metrics"
+            for broker in self.brokers
+            if broker.http_port is not None
+        ]
 
     @property
     def zookeeper(self) -> str:
@@ -91,14 +102,9 @@ class LocalCluster:
             except ZooKeeperUnavailable as error:
                 raise CommandFailed(f"{error} (--zookeeper HOST:PORT)") from error
         for broker in self.brokers:
-            try:
-                socket.create_server((LOOPBACK, broker.port)).close()
-            except OSError as error:
-                reason = os.strerror(error.errno or 0)
-                raise CommandFailed(
-                    f"broker {broker.id} cannot listen on {LOOPBACK}:{broker.port}: {reason}; "
-                    "choose other ports with --port"
-                ) from error
+            for port, option in ((broker.port, "--port"), (broker.http_port, "--http")):
+                if port is not None:
+                    _check_free(broker, port, option)
 
     def lock(self) -> None:
         """Locks the directory. Raises `CommandFailed` if another cluster runs in it."""
@@ -153,18 +159,29 @@ class LocalCluster:
             "zookeeper.connect": self.zookeeper,
             **replication_settings(len(self.brokers)),
         }
+        if broker.http_port is not None:
+            named["headrace.http.listener"] = f"http://{LOOPBACK}:{broker.http_port}"
         return named | dict(self.plan.settings)
 
-    def write_state(self) -> None:
-        """Writes the running processes to a file, for commands in other terminals."""
+    def write_state(self, joined: Mapping[int, str] | None = None) -> None:
+        """Writes the running processes to a file, for commands in other terminals.
+
+        `joined` are the addresses of members that this command did not start.
+        """
         state = {
             "pid": os.getpid(),
             "bootstrap_servers": self.bootstrap_servers,
             "zookeeper": self.zookeeper,
             "brokers": [
-                {"id": broker.id, "port": broker.port, "pid": broker.pid if broker.runs else None}
+                {
+                    "id": broker.id,
+                    "port": broker.port,
+                    "http_port": broker.http_port,
+                    "pid": broker.pid if broker.runs else None,
+                }
                 for broker in self.brokers
             ],
+            "joined": [{"id": id_, "address": address} for id_, address in (joined or {}).items()],
         }
         temporary = self.folder / f"{STATE_FILE}.new"
         temporary.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
@@ -199,14 +216,31 @@ def _secured(plan: LocalClusterPlan, servers: str) -> "SecuredCluster":
     return SecuredCluster(plan.folder / SECURITY_FOLDER, servers)
 
 
-def _choose_ports(plan: LocalClusterPlan) -> list[int]:
-    if plan.port:
-        return list(range(plan.port, plan.port + plan.brokers))
+def _check_free(broker: LocalBroker, port: int, option: str) -> None:
+    try:
+        socket.create_server((LOOPBACK, port)).close()
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise CommandFailed(
+            f"broker {broker.id} cannot listen on {LOOPBACK}:{port}: {reason}; "
+            f"choose other ports with {option}"
+        ) from error
+
+
+def _choose_ports(plan: LocalClusterPlan) -> list[tuple[int, int | None]]:
+    """The port and the HTTP port of each broker."""
     with ExitStack() as held:  # all open at once, so that each port is different
-        found = [
-            held.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(plan.brokers)
-        ]
-        return [each.getsockname()[1] for each in found]
+        ports = _ports_from(plan.port, plan.brokers, held)
+        if plan.http is None:
+            return [(port, None) for port in ports]
+        return list(zip(ports, _ports_from(plan.http, plan.brokers, held), strict=True))
+
+
+def _ports_from(first: int, number: int, held: ExitStack) -> list[int]:
+    if first:
+        return list(range(first, first + number))
+    found = [held.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(number)]
+    return [each.getsockname()[1] for each in found]
 
 
 def take_lock(folder: Path) -> IO[str] | None:
@@ -214,29 +248,8 @@ def take_lock(folder: Path) -> IO[str] | None:
     opened = (folder / LOCK_FILE).open("a", encoding="utf-8")
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # names its holder to `holder_of`
     except OSError:
         opened.close()
         return None
     return opened
-
-
-class RunningCluster(NamedTuple):
-    """A running cluster, from `cluster.json`."""
-
-    pid: int
-    bootstrap_servers: str
-    brokers: Mapping[int, int | None]
-
-
-def find_running(folder: Path) -> RunningCluster | None:
-    """The cluster that runs in a directory; None if `cluster.json` is left from a crash."""
-    try:
-        state = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
-        lock = take_lock(folder)
-    except OSError:
-        return None
-    if lock is not None:
-        lock.close()
-        return None
-    brokers = {each["id"]: each["pid"] for each in state["brokers"]}
-    return RunningCluster(state["pid"], state["bootstrap_servers"], brokers)

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 import typer
 
 from headrace.cli import completion
-from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
 from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.name_value_pairs import parse_name_value_pairs
 from headrace.cli.output import write
 from headrace.cli.session import Session
 from headrace.cli.topic.topic_commands import replication_factor_of, topic_id_text
@@ -211,7 +211,7 @@ def kafka_topics(
         partitions,
         replication_factor,
         _parse_replica_assignment(replica_assignment),
-        parse_assignments(config, "--config"),
+        parse_name_value_pairs(config, "--config"),
     )
     reports = Reports(under_replicated, unavailable, under_min_isr, at_min_isr, with_overrides)
     _check_options(chosen[0], wanted)

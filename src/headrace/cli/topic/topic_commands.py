@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.assignments import parse_assignments
 from headrace.cli.command import command
 from headrace.cli.config_changes import changes_of, suggest_settings
 from headrace.cli.error_messages import refused, usage
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.name_value_pairs import parse_name_value_pairs
 from headrace.cli.options import DryRun, TopicName, TopicNames, TopicPatterns, Unset
 from headrace.cli.output import Fields, Table, remark, report
 from headrace.cli.session import (
@@ -84,7 +84,7 @@ def create(
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Create topics."""
-    configs = parse_assignments(config, "--config")
+    configs = parse_name_value_pairs(config, "--config")
     wanted = [
         NewTopic(name, partitions, replication_factor, configs) for name in dict.fromkeys(topics)
     ]

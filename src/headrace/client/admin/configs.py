@@ -1,4 +1,5 @@
-"""Describes and changes configurations of topics, brokers, groups and client metrics."""
+"""Describes and changes configurations of topics, brokers, groups and client metrics, and log
+levels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class ResourceKind(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
 
@@ -94,6 +96,9 @@ class ConfigChange:
     name: str
     operation: Operation
     value: str | None = None
+
+
+_OF_BROKERS = (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER)
 
 
 async def describe_configs(
@@ -216,7 +221,7 @@ def _by_target(
     `fallback`."""
     grouped: dict[Target, list[Resource]] = {}
     for resource in resources:
-        own = resource.kind is ResourceKind.BROKER and resource.name.isdecimal()
+        own = resource.kind in _OF_BROKERS and resource.name.isdecimal()
         target: Target = ToBroker(int(resource.name)) if own else fallback
         grouped.setdefault(target, []).append(resource)
     return grouped

@@ -132,6 +132,10 @@ class EmbeddedStore:
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._lost.append(lost)
 
+    @property
+    def disconnected_s(self) -> float | None:
+        return None
+
     async def cluster_id(self, proposed: str) -> str:
         self._check_open()
         cluster = self._cluster

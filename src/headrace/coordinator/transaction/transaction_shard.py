@@ -6,17 +6,17 @@ accepts nothing else (CONCURRENT_TRANSACTIONS); a transaction that is open for l
 timeout is aborted.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence, Sized
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange, RecordFormat
 from headrace.coordinator.common.result import CoordinatorResult, ProducerIdentity, SetTimer
-from headrace.coordinator.transaction import end_txn, init_producer_id
-from headrace.coordinator.transaction.marker_request import WriteMarkers
+from headrace.coordinator.transaction import add_partitions, end_txn, init_producer_id
+from headrace.coordinator.transaction.marker_request import TransactionTimedOut, WriteMarkers
 from headrace.coordinator.transaction.records import FORMAT, TransactionLogKey, TransactionLogValue
 from headrace.coordinator.transaction.transaction import (
-    NEVER_MS,
     NO_EPOCH,
     NO_PRODUCER_ID,
     Partition,
@@ -25,6 +25,8 @@ from headrace.coordinator.transaction.transaction import (
     from_record,
 )
 from headrace.coordinator.transaction.transaction_config import TransactionConfig
+from headrace.coordinator.transaction.transaction_timeout import TransactionTimeouts
+from headrace.coordinator.transaction.transactional_id_expiration import expired_ids
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from headrace.protocol.messages.init_producer_id import (
@@ -41,11 +43,6 @@ IDS_PER_CHECK: Final = 500
 AGAIN_MS: Final = 10
 
 FIRST_END_VERSION_OF_V2: Final = 5
-_EXPIRABLE: Final = (
-    TransactionState.EMPTY,
-    TransactionState.COMPLETE_COMMIT,
-    TransactionState.COMPLETE_ABORT,
-)
 
 
 class TransactionShard:
@@ -68,13 +65,17 @@ class TransactionShard:
         self._new_producer_id = new_producer_id
         self._version = version
         self._ongoing: dict[str, None] = {}
-        self._noticed_ms: dict[str, int] = {}  # transactions with a start in the future
+        self._timeouts = TransactionTimeouts()
         # Not in the log: the `Transaction.last_epoch` of the result that is being written.
         self._last_epochs: dict[str, int] = {}
 
     @property
     def format(self) -> RecordFormat:
         return FORMAT
+
+    @property
+    def entries(self) -> Sized:
+        return self.transactions
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -122,24 +123,15 @@ class TransactionShard:
         """`answer`, once the partitions are in the producer's transaction, which begins if there is
         none."""
         transaction = self._current(transactional_id, producer)
-        if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
-            return CoordinatorResult(answer)
-        added = transaction.with_partitions(partitions, client_version, now_ms)
-        return self._write_transactions(answer, [added])
+        grown = add_partitions.with_partitions(transaction, partitions, client_version, now_ms)
+        return self._write_transactions(answer, [] if grown is None else [grown])
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[Partition]
     ) -> dict[Partition, ErrorCode]:
         """For each partition, whether it is in the producer's open transaction."""
         transaction = self._current(transactional_id, producer)
-        return {
-            partition: (
-                ErrorCode.NONE
-                if partition in transaction.partitions
-                else ErrorCode.TRANSACTION_ABORTABLE
-            )
-            for partition in partitions
-        }
+        return add_partitions.verify_partitions(transaction, partitions)
 
     def end(
         self, version: int, request: EndTxnRequest, now_ms: int
@@ -201,12 +193,7 @@ class TransactionShard:
         if not transactional_id:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST)
         transaction = self._existing_transaction(transactional_id)
-        if transaction.producer_id != producer.producer_id:
-            raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transaction.epoch != producer.epoch:
-            raise CoordinatorError(ErrorCode.PRODUCER_FENCED)
-        if transaction.state.is_prepared:
-            raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        add_partitions.check_producer(transaction, producer)
         return transaction
 
     def _write_transactions(
@@ -214,6 +201,7 @@ class TransactionShard:
         answer: R,
         changed: Sequence[Transaction],
         timers: Sequence[SetTimer] = (),
+        effects: Sequence[object] = (),
     ) -> CoordinatorResult[R]:
         for one in changed:
             if one.last_epoch != NO_EPOCH:
@@ -222,7 +210,10 @@ class TransactionShard:
             answer,
             changes=[one.to_change() for one in changed],
             timers=timers,
-            effects=[WriteMarkers.for_transaction(one) for one in changed if one.state.is_prepared],
+            effects=[
+                *effects,
+                *(WriteMarkers.for_transaction(one) for one in changed if one.state.is_prepared),
+            ],
             undo=self._forget_last_epochs,
         )
 
@@ -237,7 +228,7 @@ class TransactionShard:
         transactional_id = key.transactional_id
         last_epoch = self._last_epochs.pop(transactional_id, NO_EPOCH)
         self._ongoing.pop(transactional_id, None)
-        self._noticed_ms.pop(transactional_id, None)
+        self._timeouts.changed(transactional_id)
         if value is None:
             self.transactions.pop(transactional_id, None)
             return
@@ -274,38 +265,27 @@ class TransactionShard:
         return (EXPIRATION_TIMER,)
 
     def on_timeout(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
-        return self._abort_overdue(now_ms) if key == ABORT_TIMER else self._expire(now_ms)
+        return self._abort_overdue(now_ms) if key == ABORT_TIMER else self._expire_ids(now_ms)
 
     def _abort_overdue(self, now_ms: int) -> CoordinatorResult[None]:
         aborted: list[Transaction] = []
         interval_ms = self._config.abort_interval_ms
-        for transactional_id in self._ongoing:
-            one = self.transactions[transactional_id]
-            started_ms = one.started_ms
-            if started_ms > now_ms:
-                # An earlier clock was ahead: the timeout starts now.
-                started_ms = self._noticed_ms.setdefault(transactional_id, now_ms)
-            if one.timeout_ms == NEVER_MS or started_ms + one.timeout_ms >= now_ms:
-                continue
+        ongoing = map(self.transactions.__getitem__, self._ongoing)
+        for one in self._timeouts.overdue(ongoing, now_ms):
             if len(aborted) == IDS_PER_CHECK:
                 interval_ms = AGAIN_MS
                 break
-            try:
+            # Without a producer id at the moment, the next check may have one.
+            with suppress(CoordinatorError):
                 aborted.append(end_txn.fenced(one, self._version(), self._new_producer_id, now_ms))
-            except CoordinatorError:
-                continue  # no producer id at the moment; the next check may have one
-        return self._write_transactions(None, aborted, [SetTimer(ABORT_TIMER, interval_ms)])
+        timer = SetTimer(ABORT_TIMER, interval_ms)
+        overdue = [TransactionTimedOut.of(one) for one in aborted]
+        return self._write_transactions(None, aborted, [timer], overdue)
 
-    def _expire(self, now_ms: int) -> CoordinatorResult[None]:
-        horizon_ms = now_ms - self._config.id_expiration_ms
-        expired = [
-            transactional_id
-            for transactional_id, one in self.transactions.items()
-            if one.state in _EXPIRABLE and one.updated_ms <= horizon_ms
-        ]
-        interval_ms = self._config.expiration_interval_ms
-        if len(expired) > IDS_PER_CHECK:
-            interval_ms = AGAIN_MS
+    def _expire_ids(self, now_ms: int) -> CoordinatorResult[None]:
+        expired = expired_ids(self.transactions.values(), self._config.id_expiration_ms, now_ms)
+        has_more = len(expired) > IDS_PER_CHECK
+        interval_ms = AGAIN_MS if has_more else self._config.expiration_interval_ms
         return CoordinatorResult(
             None,
             changes=[

@@ -1,6 +1,6 @@
 """Compaction: the latest record of each key is kept, earlier ones are removed.
 
-`cleaning_plan` and `segment_groups` choose the segments to clean. `cleaning_pass` reads and writes,
+`log_to_clean` and `segment_groups` choose the segments to clean. `cleaning_pass` reads and writes,
 in a worker process. `swap` replaces the old segments by the result. `interrupted_swaps` completes
 or undoes a swap after a crash.
 """

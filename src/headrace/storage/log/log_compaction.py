@@ -11,7 +11,7 @@ from headrace.storage.cleaning.cleaner_messages import (
     LastProducerBatch,
     SourceSegment,
 )
-from headrace.storage.cleaning.cleaning_plan import Cleanable, measure
+from headrace.storage.cleaning.log_to_clean import LogToClean, measure
 from headrace.storage.cleaning.swap import Swap, replaceable
 from headrace.storage.log.log import Log
 from headrace.storage.segment.offset_index import ENTRY as OFFSET_ENTRY
@@ -27,7 +27,7 @@ class CleaningLimits(NamedTuple):
     max_bytes_per_second: float
 
 
-def cleanable(log: Log, now_ms: int, cleaned_to: int | None, stable_offset: int) -> Cleanable:
+def cleanable(log: Log, now_ms: int, cleaned_to: int | None, stable_offset: int) -> LogToClean:
     """The part of the log that could be cleaned: below `stable_offset` and the recovery point."""
     local = log.local
     local.ensure_loaded()
@@ -45,7 +45,9 @@ def cleanable(log: Log, now_ms: int, cleaned_to: int | None, stable_offset: int)
         raise local.directory.fault(error, f"reading {local.name}") from error
 
 
-def cleaning_job(log: Log, to_clean: Cleanable, now_ms: int, limits: CleaningLimits) -> CleaningJob:
+def cleaning_job(
+    log: Log, to_clean: LogToClean, now_ms: int, limits: CleaningLimits
+) -> CleaningJob:
     """The job for a cleaner, in plain values."""
     local = log.local
     local.ensure_loaded()

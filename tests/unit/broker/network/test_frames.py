@@ -1,5 +1,8 @@
 """A receive buffer hands out exactly the frames that were sent, however the bytes arrive."""
 
+import mmap
+import weakref
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,3 +89,14 @@ def test_a_partial_frame_is_not_released() -> None:
     assert feed(buffer, whole[:-1], 1 << 20) == []
     buffer.release()
     assert feed(buffer, whole[-1:], 1) == [b"x" * 900_000]
+
+
+def test_a_large_buffer_is_a_mapping_that_the_kernel_gets_back() -> None:
+    buffer = ReceiveBuffer(MAX_FRAME_BYTES)
+    assert feed(buffer, framed([b"x" * 300_000]), 100_000) == [b"x" * 300_000]
+    assert isinstance(buffer.bytes, memoryview)
+    mapped = weakref.ref(buffer.bytes.obj)
+    assert isinstance(mapped(), mmap.mmap)
+    buffer.writable()
+    buffer.release()
+    assert mapped() is None

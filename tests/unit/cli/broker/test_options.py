@@ -17,8 +17,12 @@ PLAIN = [
     ["--secure", "--ephemeral"],
     ["--data", "some/where", "--log-format", "json"],
     ["--data=some/where", "--log-format=text"],
+    ["--log-format", "logfmt"],
     ["--config", "server.properties", "--set", "a=b", "--set=c=d=e", "--set", "f="],
     ["--port", "1", "--port", "2"],
+    ["--http", "9644"],
+    ["--http=0.0.0.0:0"],
+    ["--http", "[::1]:9644"],
 ]
 FOR_THE_FULL_ONE = [
     ["--help"],
@@ -28,6 +32,10 @@ FOR_THE_FULL_ONE = [
     ["--port", "-1"],
     ["--port", "65536"],
     ["--port", "²"],
+    ["--http", "host"],
+    ["--http", ":9644"],
+    ["--http", "127.0.0.1:65536"],
+    ["--http", "http://127.0.0.1:9644"],
     ["--log-format", "xml"],
     ["--ephemeral=yes"],
     ["--ephemeral", "--data", "d"],

@@ -36,6 +36,35 @@ headrace.client.metrics.max.series.per.client int 1000 min=1
 headrace.fast.failure.detection boolean true
     Replaces a broker at once when its connections end and new ones are refused. If off, only
     the end of its ZooKeeper session counts.
+headrace.http.authentication list "" in=basic|bearer
+    How clients of the HTTP port authenticate for /metrics: `basic` with the name and the
+    password of a SCRAM user of the cluster, `bearer` with the token in
+    headrace.http.bearer.token.file. Either of them is enough if both are set. If empty, clients
+    do not authenticate. Probes never do.
+headrace.http.bearer.token.file string null
+    File with the bearer token for /metrics; it is read again when it changes.
+headrace.http.listener string "" HIGH
+    Address of the HTTP port for metrics and probes, such as http://127.0.0.1:9644; port 0
+    chooses a free port. With https://, the port uses the ssl.* settings, or those of
+    listener.name.http. If empty, the broker has no HTTP port and counts no requests.
+headrace.http.max.connections int 64 min=1
+    Maximum number of connections to the HTTP port; more of them wait.
+headrace.http.max.group.partitions int 20000 min=0
+    Maximum number of partitions of consumer groups, and of share groups, whose lag has series of
+    its own in /metrics. The groups with the fewest partitions have them; sums count all groups.
+headrace.http.max.partitions int 20000 min=0
+    Maximum number of partitions with series of their own in /metrics. The partitions of the
+    topics that come first by name have them.
+headrace.http.max.topics int 2000 min=0
+    Maximum number of topics with series of their own in /metrics. The topics that come first by
+    name have them; totals count all topics.
+headrace.http.timeout.ms int 10000 min=100
+    Maximum time for a client of the HTTP port to send a request, and to read the response.
+headrace.log.format string text in=text|logfmt|json
+    Format of the log on stderr; --log-format overrides it.
+headrace.log.level string null in=FATAL|ERROR|WARN|INFO|DEBUG|TRACE
+    Least severe level that is logged; if unset, INFO for `broker start` and WARN for `up`.
+    `headrace config set broker-logger` changes levels while the broker runs.
 headrace.max.inflight.bytes.per.connection long 134217728 min=1048576
     Maximum bytes of responses of one connection that wait for an earlier response; above it,
     the socket is not read.
@@ -50,6 +79,9 @@ headrace.replica.catch.up.rate long 62914560 min=1048576
     Bytes per second that a leader sends to a lagging follower, in addition to newly appended
     records; each batch counts as 8 KiB more than its size. In-sync replicas are never
     throttled.
+headrace.slow.request.ms int 1000 min=0 cluster-wide
+    Time from which on a request is logged as slow; 0 logs none. Times for which a request waits
+    as its client asked, such as those of Fetch, do not count.
 headrace.stop.timeout.ms int 10000 min=0
     Maximum time for a graceful shutdown; pending requests are then ended.
 headrace.stray.log.retention.ms long 604800000 min=-1

@@ -16,12 +16,12 @@ from headrace.coordinator.group.classic.group_record import (
 )
 from headrace.coordinator.group.classic.heartbeat import heartbeat
 from headrace.coordinator.group.classic.join_context import JoinContext
-from headrace.coordinator.group.classic.join_group import ClassicJoinGroup
+from headrace.coordinator.group.classic.join_group import ClassicJoinGroup, check_session_timeout
 from headrace.coordinator.group.classic.leave_group import ClassicLeaveGroup
 from headrace.coordinator.group.classic.member import protocols_of
 from headrace.coordinator.group.classic.rebalance import Rebalances
 from headrace.coordinator.group.classic.responses import join_error
-from headrace.coordinator.group.classic.session_timeout import expire_session
+from headrace.coordinator.group.classic.session_expiry import expire_session
 from headrace.coordinator.group.classic.sync_group import ClassicSyncGroup
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.group import Group, GroupType
@@ -68,13 +68,9 @@ class ClassicGroupManager:
     ) -> CoordinatorResult[JoinGroupResponse]:
         """An error is part of the response, because the response also has the member id."""
         group_id = _checked(request.group_id)
-        config = self._shard.config(group_id)
-        shortest_ms = config.classic_min_session_timeout_ms
-        longest_ms = config.classic_max_session_timeout_ms
-        if not shortest_ms <= request.session_timeout_ms <= longest_ms:
-            return CoordinatorResult(
-                join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
-            )
+        refused = check_session_timeout(request, self._shard.config(group_id))
+        if refused is not None:
+            return CoordinatorResult(refused)
         group = self._shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._shard.consumer.classic_join(group, context, request, now_ms)

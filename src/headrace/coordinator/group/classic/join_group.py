@@ -16,11 +16,23 @@ from headrace.coordinator.group.classic.responses import join_error, join_respon
 from headrace.coordinator.group.classic.static_member_replacement import StaticMemberReplacement
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.join_group import JoinGroupResponse
+from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_GIVEN_ID: Final = 4
 """From this version on a new member first gets an id and then joins with it (KIP-394). Otherwise a
 client whose request timed out before it read the response would leave a dead member."""
+
+
+def check_session_timeout(
+    request: JoinGroupRequest, config: GroupConfig
+) -> JoinGroupResponse | None:
+    """The error if the member's session timeout is not between `group.min.session.timeout.ms` and
+    `group.max.session.timeout.ms`."""
+    shortest_ms = config.classic_min_session_timeout_ms
+    longest_ms = config.classic_max_session_timeout_ms
+    if shortest_ms <= request.session_timeout_ms <= longest_ms:
+        return None
+    return join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
 
 
 class ClassicJoinGroup:
