@@ -308,7 +308,7 @@ def test_another_broker_accepts_a_push_with_the_right_subscription_id(
 
 
 def scraped_count(broker: Broker) -> float:
-    ((_, count),) = scraped(broker, "kafka_server_client_metrics_instance_count")
+    ((_, count),) = scraped(broker, "kafka_server_client_metrics_instances")
     return count
 
 

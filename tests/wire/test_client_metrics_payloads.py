@@ -15,6 +15,7 @@ from headrace.protocol.messages.push_telemetry import PushTelemetryRequest, Push
 from headrace.records.codec import Codec, compress
 from headrace.telemetry.series_names import MAX_LABEL_VALUE_CHARS
 from headrace.testing import Broker, VirtualClock
+from support.clients.http_port import scrape
 from support.wire.client_metrics import (
     counter,
     gauge,
@@ -35,7 +36,8 @@ LIMIT_S = 5.0  # generous: the machine may be busy; without a limit these take m
 
 @pytest.fixture(scope="module")
 def shared_broker() -> Iterator[Broker]:
-    settings = {
+    settings: dict[str, str | int] = {
+        "headrace.http.listener": "http://127.0.0.1:0",
         "headrace.client.metrics.max.series": IN_TOTAL,
         "headrace.client.metrics.max.series.per.client": PER_CLIENT,
     }
@@ -186,6 +188,18 @@ def test_names_and_labels_are_limited_and_made_valid(broker: Broker, wire: Wire)
     # A client cannot push a metric with the name of one of the broker's.
     assert scraped(broker, "kafka_controller_kafkacontroller_activecontrollercount") == []
     assert series_count(broker) == 2
+
+
+def test_any_label_value_can_be_exported(broker: Broker, wire: Wire) -> None:
+    hostile = 'a"b\\n\n# HELP x\r{}\u2028\U0001f600\x00'
+    latency = gauge(f"{PREFIX}latency", 1, {"topic": hostile})
+    assert push_once(wire, payload(counter(SENT, 1), latency)) == ErrorCode.NONE
+    assert broker.node is not None
+    assert broker.node.http is not None
+    found = scrape(broker.node.http.address)
+    (labels,) = [dict(each) for name, each in found.samples if name == "org_apache_kafka_latency"]
+    assert labels["topic"] == 'a"b\\n\ufffd# HELP x\ufffd{}\u2028\U0001f600\ufffd'
+    assert SENT_FAMILY in {name for name, _ in found.samples}
 
 
 def test_a_counter_never_decreases(broker: Broker, wire: Wire) -> None:

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from headrace.metrics.family import MetricFamily
 from headrace.telemetry.push_decoder import DecodedPush, Dropped, Labels, Point
-from headrace.telemetry.series_names import CLIENT_LABELS
+from headrace.telemetry.series_names import CLIENT_LABELS, label_value
 
 LAST_VALUES_MS: Final = 120_000
 """Two scrapes at the usual longest interval of a minute."""
@@ -99,7 +99,7 @@ class ClientSeries:
             family = self._families.get(name)
             if family is not None:
                 own = tuple(family.labels)
-                help_ = f"{family.source_name}, as pushed by clients."
+                help_ = f"{label_value(family.source_name)}, as pushed by clients."
                 labels = CLIENT_LABELS + own
                 yield MetricFamily(name, family.kind, help_, labels, self._samples(family, own))
 

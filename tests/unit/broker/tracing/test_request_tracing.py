@@ -1,7 +1,7 @@
 """Which requests are looked at: at most so many in a second, and none of followers."""
 
 from headrace.broker.tracing.request_tracing import RateLimit, is_from_follower
-from headrace.protocol.messages.fetch import FetchRequest, FetchReplicaState
+from headrace.protocol.messages.fetch import FetchReplicaState, FetchRequest
 
 
 def test_a_second_has_room_for_so_many_requests() -> None:
