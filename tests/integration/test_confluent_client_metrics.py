@@ -18,7 +18,7 @@ from support.wire.connection import Wire
 NAME = "test"
 CONNECTIONS = "org_apache_kafka_producer_connection_creation_total"
 REBALANCES = "org_apache_kafka_consumer_coordinator_rebalance_latency_total"
-INSTANCES = "kafka_server_client_metrics_instance_count"
+INSTANCES = "kafka_server_client_metrics_instances"
 
 
 @pytest.fixture(scope="module")

@@ -308,7 +308,7 @@ def test_another_broker_accepts_a_push_with_the_right_subscription_id(
 
 
 def scraped_count(broker: Broker) -> float:
-    ((_, count),) = scraped(broker, "kafka_server_client_metrics_instance_count")
+    ((_, count),) = scraped(broker, "kafka_server_client_metrics_instances")
     return count
 
 
@@ -397,11 +397,12 @@ def test_a_client_that_closes_at_once_after_its_last_push_is_counted(
     broker: Broker, subscribed: Wire
 ) -> None:
     subscription = get_subscription(subscribed)
+    fillers = [gauge(f"{LATENCY}{n}", 1) for n in range(900)]
     request = PushTelemetryRequest(
         client_instance_id=subscription.client_instance_id,
         subscription_id=subscription.subscription_id,
         terminating=True,
-        metrics=payload(counter(SENT, 1)),
+        metrics=payload(counter(SENT, 1), *fillers),  # so that it is still decoded then
     )
     subscribed.send(request, 0)
     subscribed.close()
