@@ -247,6 +247,15 @@ def test_connections_and_clusters_are_counted(broker: Broker) -> None:
     assert during.value(f"{controller}globaltopiccount") == topics
 
 
+def test_an_invalid_request_is_counted(broker: Broker) -> None:
+    name = "headrace_invalid_requests_total"
+    before = metrics(broker).value(name)
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.socket.sendall(b"\0\0\0\x04\x7f\xff\0\0")
+        assert wire.ends()
+    assert metrics(broker).value(name) == before + 1
+
+
 def test_three_brokers_replicate_and_report_a_dead_one() -> None:
     """Sums over brokers are right; the leader reports the follower that is gone."""
     with Cluster(brokers=3, settings=SETTINGS) as cluster:

@@ -74,7 +74,7 @@ class HttpPort:
         self._listener = listener
         self._port = 0
         self._methods = settings.words("headrace.http.authentication")
-        self._monitor = LoopMonitor(host.loop, meters.rotate)
+        self._monitor = LoopMonitor(host.loop, meters.fold, meters.rotate)
         self._scraper = Scraper(
             host.loop, host.offload, host.clock.monotonic, lambda: self.collectors
         )
