@@ -50,6 +50,14 @@ def console(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Name of the cluster in the pages.")
     ] = "",
+    pipelines: Annotated[
+        list[str],
+        typer.Option(
+            "--pipelines",
+            metavar="PATH",
+            help="Checkpoint directory of a pipeline, a directory of them, or a spec; repeatable.",
+        ),
+    ] = [],
     until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
 ) -> ExitCode | None:
     """Start the web console: topics, messages, groups, brokers, pipelines, users.
@@ -83,6 +91,7 @@ def console(
             key=tls_key,
             schema_registry=registry,
             cluster_name=name,
+            pipelines=tuple(pipelines),
         )
         settings.check()
     except InvalidConsoleSetting as error:

@@ -61,6 +61,8 @@ class ConsoleSettings:
     key: str | None = None
     schema_registry: str | None = None
     cluster_name: str = ""
+    pipelines: tuple[str, ...] = ()
+    """Checkpoint directories, folders of them, and spec files of pipelines on this machine."""
     request_timeout_s: float = 8.0
     refresh_s: float = 5.0
     """The interval of the background snapshot."""

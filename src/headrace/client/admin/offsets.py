@@ -216,13 +216,20 @@ async def offsets_of_groups(
 
 
 async def commit_offsets(
-    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
+    client: ClusterClient,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    timeout_s: float,
+    metadata: str = "",
 ) -> dict[TopicPartition, Refusal | None]:
     """Commits offsets from outside the group; the broker refuses while it has members."""
     topics = group_by_topic(
         offsets,
         lambda each: OffsetCommitRequestPartition(
-            partition_index=each.partition, committed_offset=offsets[each]
+            partition_index=each.partition,
+            committed_offset=offsets[each],
+            committed_metadata=metadata,
         ),
     )
     answer = await client.send(

@@ -2,7 +2,25 @@
 
 from typing import Final
 
-from headrace.console.screens import login, messages, overview, produce, record, topic, topics
+from headrace.console.screens import (
+    acls,
+    brokers,
+    dead_letters,
+    groups,
+    login,
+    messages,
+    overview,
+    pipelines,
+    produce,
+    quotas,
+    reassignments,
+    record,
+    share_groups,
+    topic,
+    topics,
+    transactions,
+    users,
+)
 from headrace.console.web.screen import Screen
 
 SCREENS: Final[tuple[Screen, ...]] = (
@@ -13,4 +31,14 @@ SCREENS: Final[tuple[Screen, ...]] = (
     record.SCREEN,
     produce.SCREEN,
     login.SCREEN,
+    brokers.SCREEN,
+    reassignments.SCREEN,
+    dead_letters.SCREEN,
+    pipelines.SCREEN,
+    groups.SCREEN,
+    share_groups.SCREEN,
+    transactions.SCREEN,
+    users.SCREEN,
+    acls.SCREEN,
+    quotas.SCREEN,
 )

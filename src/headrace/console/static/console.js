@@ -143,7 +143,17 @@
     }
   }
 
+  // The button of a destructive form works once the name is typed. The server checks the name too.
+  function guardForm(form) {
+    const field = form.querySelector("[name=confirm]");
+    const submit = form.querySelector("button.danger");
+    const check = () => { submit.disabled = field.value.trim() !== form.dataset.confirm; };
+    field.addEventListener("input", check);
+    check();
+  }
+
   function decorate(root) {
+    root.querySelectorAll("form[data-confirm]").forEach(guardForm);
     root.querySelectorAll("[data-chart]").forEach(drawChart);
     root.querySelectorAll("[data-spark]").forEach(drawSpark);
     localTimes(root);
@@ -226,14 +236,6 @@
     setTimeout(() => note.remove(), 6000);
   }
 
-  for (const form of document.querySelectorAll("form[data-confirm]")) {
-    const field = form.querySelector("[name=confirm]");
-    const submit = form.querySelector("button.danger");
-    const check = () => { submit.disabled = field.value.trim() !== form.dataset.confirm; };
-    field.addEventListener("input", check);
-    check();
-  }
-
   // A form is sent once: a second click on its button must not repeat the change.
   document.addEventListener("submit", (event) => {
     const form = event.target;
@@ -313,6 +315,19 @@
     if (event.target.closest("input, textarea, select, [contenteditable], dialog")) return;
     const field = document.querySelector("input[type=search]");
     if (field) { event.preventDefault(); field.focus(); field.select(); }
+  });
+
+  // A field of a choice selects the choice: [data-selects=VALUE] a radio button of its form,
+  // [data-selects-option="SELECT=VALUE"] an option.
+  document.addEventListener("input", (event) => {
+    const field = event.target;
+    if (field.dataset.selects) {
+      const radio = field.form.querySelector(`input[type=radio][value="${CSS.escape(field.dataset.selects)}"]`);
+      if (radio) radio.checked = true;
+    } else if (field.dataset.selectsOption) {
+      const [name, value] = field.dataset.selectsOption.split("=");
+      if (field.value) field.form.elements[name].value = value;
+    }
   });
 
   // -- Server-sent events ----------------------------------------------------------------------

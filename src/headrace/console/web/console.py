@@ -16,6 +16,7 @@ from headrace.console.cluster.poller import BackgroundLoop
 from headrace.console.settings import ConsoleSettings
 from headrace.console.web.assets import Assets
 from headrace.console.web.events import Streams
+from headrace.console.web.jobs import Jobs
 from headrace.console.web.login_limiter import LoginLimiter
 from headrace.console.web.sessions import Session, SessionStore
 from headrace.console.web.templates import Templates
@@ -36,6 +37,7 @@ class Console:
         self.assets = Assets.load()
         self.templates = Templates(self.assets, screens)
         self.limiter = LoginLimiter()
+        self.jobs = Jobs(clock)
         self.access_token = secrets.token_urlsafe(24) if settings.has_credentials else None
         """Of a console whose settings have credentials: visitors prove that they started it."""
         self.streams = Streams()
