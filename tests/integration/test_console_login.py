@@ -1,12 +1,18 @@
 """Logins to the console with the cluster's own credentials."""
 
 import re
+import ssl
 from collections.abc import Iterator
+from http.client import HTTPSConnection
+from urllib.parse import urlsplit
 
 import pytest
 
 from headrace.testing import Broker
 from support.console.served_console import ServedConsole, served
+from support.security.certificates import CertificateAuthority
+from support.security.sasl_wire import sasl_settings
+from support.security.signed_tokens import claims, issuer_settings, signed
 
 PASSWORD = "a password"
 
@@ -106,3 +112,56 @@ def test_credentials_of_the_settings_need_the_access_token(broker: Broker) -> No
         assert token is not None
         assert visitor.get(f"/login?token={token[1]}").status == 303
         assert visitor.get("/").status == 200
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with a static PLAIN user and OAUTHBEARER."""
+    settings = {
+        **sasl_settings("OAUTHBEARER"),
+        **issuer_settings(tmp_path_factory.mktemp("issuer")),
+    }
+    with Broker(settings=settings) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"mechanism": "PLAIN", "user": "admin", "secret": "admin-secret"}, 303),
+        ({"mechanism": "OAUTHBEARER", "secret": signed(claims("dora"))}, 303),
+        ({"mechanism": "OAUTHBEARER", "secret": signed(claims("dora", iss="other"))}, 403),
+        ({"mechanism": "SCRAM-SHA-256", "user": "admin", "secret": "admin-secret"}, 403),
+        ({"mechanism": "PLAIN", "user": "admin"}, 400),
+    ],
+)
+def test_each_mechanism_can_log_in(mixed: Broker, form: dict[str, str], status: int) -> None:
+    settings = {
+        "bootstrap.servers": mixed.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+    }
+    with served(settings) as console:
+        visitor = console.visitor()
+        assert "OAUTHBEARER" in visitor.get("/login").text
+        assert visitor.post("/login", form).status == status
+        assert visitor.get("/topics").status == (200 if status == 303 else 303)
+
+
+def test_with_tls_the_cookie_is_bound_to_the_host_and_to_https(
+    broker: Broker, authority: CertificateAuthority
+) -> None:
+    issued = authority.issue("console")
+    files = {"certificate": str(issued.certificate_file), "key": str(issued.key_file)}
+    with served(client_settings(broker), **files) as console:
+        address = urlsplit(console.address)
+        assert address.scheme == "https"
+        trusted = ssl.create_default_context(cafile=authority.ca_file)
+        connection = HTTPSConnection(address.hostname or "", address.port, context=trusted)
+        connection.request("GET", "/login")
+        response = connection.getresponse()
+        response.read()
+        cookie = response.headers["Set-Cookie"]
+        assert cookie.startswith("__Host-headrace=")
+        assert "Secure" in cookie
+        assert "max-age" in response.headers["Strict-Transport-Security"]
+        connection.close()

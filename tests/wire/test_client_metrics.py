@@ -141,10 +141,18 @@ def test_a_subscription_survives_a_restart(shared_broker: Broker) -> None:
 # --- GetTelemetrySubscriptions --------------------------------------------------------------------
 
 
-def test_the_requests_are_advertised(wire: Wire) -> None:
+def test_the_requests_are_advertised_while_there_is_a_subscription(wire: Wire) -> None:
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
-    offered = {api.api_key for api in wire.call(request, ApiVersionsResponse).api_keys}
-    assert {GET_KEY, PUSH_KEY} <= offered
+
+    def offered() -> set[int]:
+        keys = {api.api_key for api in wire.call(request, ApiVersionsResponse).api_keys}
+        return keys & {GET_KEY, PUSH_KEY}
+
+    assert offered() == set()
+    subscribe_clients(wire, NAME)
+    assert offered() == {GET_KEY, PUSH_KEY}
+    remove_subscription(wire, NAME)
+    assert offered() == set()
 
 
 def test_a_client_without_a_matching_subscription_should_push_nothing(wire: Wire) -> None:
@@ -308,7 +316,7 @@ def test_another_broker_accepts_a_push_with_the_right_subscription_id(
 
 
 def scraped_count(broker: Broker) -> float:
-    ((_, count),) = scraped(broker, "kafka_server_client_metrics_instance_count")
+    ((_, count),) = scraped(broker, "kafka_server_client_metrics_instances")
     return count
 
 
@@ -397,11 +405,12 @@ def test_a_client_that_closes_at_once_after_its_last_push_is_counted(
     broker: Broker, subscribed: Wire
 ) -> None:
     subscription = get_subscription(subscribed)
+    fillers = [gauge(f"{LATENCY}{n}", 1) for n in range(900)]
     request = PushTelemetryRequest(
         client_instance_id=subscription.client_instance_id,
         subscription_id=subscription.subscription_id,
         terminating=True,
-        metrics=payload(counter(SENT, 1)),
+        metrics=payload(counter(SENT, 1), *fillers),  # so that it is still decoded then
     )
     subscribed.send(request, 0)
     subscribed.close()

@@ -70,6 +70,12 @@ from headrace.protocol.messages.txn_offset_commit import (
 from headrace.testing import Cluster
 from support.waiting import wait_for
 from support.wire.batches import batch, produce, topic_id_of
+from support.wire.client_metrics import (
+    get_subscription,
+    push,
+    remove_subscription,
+    subscribe_clients,
+)
 from support.wire.connection import Wire
 from support.wire.quotas import set_quota
 
@@ -328,3 +334,23 @@ def peer_of(wire: Wire) -> str:
     """The address of this client, as the broker sees it."""
     host, port = wire.socket.getsockname()
     return f"{host}:{port}"
+
+
+def test_a_subscription_to_client_metrics_applies_on_every_broker(cluster: Cluster) -> None:
+    """Its id is the same everywhere, so a client may push to another broker than it asked."""
+    instance_id = b"i" * 16
+    with Wire(cluster.brokers[2].bootstrap_servers) as wire:
+        subscribe_clients(wire, "all", metrics="x.", interval_ms=100)
+    found = []
+    for broker in cluster.brokers.values():
+        with Wire(broker.bootstrap_servers) as wire:
+
+            def has_subscription(wire: Wire = wire) -> bool:
+                return get_subscription(wire).requested_metrics == ["x."]
+
+            wait_for(has_subscription, "the broker knows the subscription")
+            found.append(get_subscription(wire, instance_id))
+    assert len({each.subscription_id for each in found}) == 1
+    with Wire(cluster.brokers[3].bootstrap_servers) as wire:
+        assert push(wire, found[0]) == ErrorCode.NONE
+        remove_subscription(wire, "all")

@@ -21,6 +21,8 @@ from headrace.process_tuning import loop_factory
 BACKLOG: Final = 128
 MAX_CONNECTIONS: Final = 500
 STOP_TIMEOUT_S: Final = 2
+SWITCH_INTERVAL_S: Final = 0.001
+"""A page waits at most this long for the thread that decodes a snapshot or scans records."""
 MAX_HEADER_BYTES: Final = 32 * 1024
 
 
@@ -90,6 +92,7 @@ class ConsoleServer:
 def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
     """Serves until SIGINT or SIGTERM; raises `InvalidConsoleSetting`."""
     server = ConsoleServer(settings)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     server.run(ready)
 

@@ -2,8 +2,8 @@
 
 A client asks for its subscription once per interval, and pushes once per interval. Exceptions:
 
-* The first push after a subscription may come at any time: clients jitter it between half and one
-  and a half intervals, so that they do not push all at once.
+* The interval of pushes counts from the last push, not from the subscription. Clients come with
+  their first push after half an interval to one and a half, so that they do not push all at once.
 * A terminating push may come at any time, and nothing may follow it.
 * After UNKNOWN_SUBSCRIPTION_ID and UNSUPPORTED_COMPRESSION_TYPE a client asks again at once.
 
@@ -106,8 +106,9 @@ class ClientInstance:
         return ErrorCode.NONE
 
     def _accept_push_time(self, now_ms: int) -> bool:
-        is_first = self._last_get_ms > self._last_push_ms
-        if not is_first and now_ms - self._last_push_ms < self.wanted.interval_ms:
+        # Kafka also accepts a push after a request for the subscription. Such a request comes an
+        # interval after the last push at the earliest, so this is the same.
+        if now_ms - self._last_push_ms < self.wanted.interval_ms:
             return False
         self._last_push_ms = now_ms
         return True

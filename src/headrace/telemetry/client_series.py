@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from headrace.metrics.family import MetricFamily
 from headrace.telemetry.push_decoder import DecodedPush, Dropped, Labels, Point
-from headrace.telemetry.series_names import CLIENT_LABELS
+from headrace.telemetry.series_names import CLIENT_LABELS, label_value
 
 LAST_VALUES_MS: Final = 120_000
 """Two scrapes at the usual longest interval of a minute."""
@@ -99,7 +99,7 @@ class ClientSeries:
             family = self._families.get(name)
             if family is not None:
                 own = tuple(family.labels)
-                help_ = f"{family.source_name}, as pushed by clients."
+                help_ = f"{label_value(family.source_name)}, as pushed by clients."
                 labels = CLIENT_LABELS + own
                 yield MetricFamily(name, family.kind, help_, labels, self._samples(family, own))
 
@@ -113,12 +113,9 @@ class ClientSeries:
                 yield client.who.labels + tuple(known.get(name, "") for name in own), value
 
     def _add_point(self, instance_id: bytes, client: _Client, point: Point) -> Dropped | None:
-        kind: FamilyKind = "counter" if point.is_counter else "gauge"
         key = (instance_id, point.labels)
         family = self._families.get(point.family)
         if family is not None and key in family.series:
-            if family.kind != kind:
-                return Dropped.CONFLICTING_TYPE
             self._store(family, key, point)
             return None
         if self.count >= self._max_series or len(client.keys) >= self._max_series_per_client:
@@ -126,9 +123,9 @@ class ClientSeries:
         if family is None:
             if len(self._families) >= MAX_FAMILIES:
                 return Dropped.TOO_MANY_SERIES
+            # The names of counters, and only these, end in _total: a name has one kind.
+            kind: FamilyKind = "counter" if point.is_counter else "gauge"
             family = self._families[point.family] = _Family(kind, point.source_name)
-        elif family.kind != kind:
-            return Dropped.CONFLICTING_TYPE
         new_labels = [name for name, _ in point.labels if name not in family.labels]
         if len(family.labels) + len(new_labels) > MAX_FAMILY_LABELS:
             return Dropped.TOO_MANY_SERIES

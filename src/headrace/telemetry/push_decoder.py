@@ -53,7 +53,6 @@ class Dropped(StrEnum):
     INVALID_NAME = "invalid_name"
     TOO_MANY_ELEMENTS = "too_many_elements"
     TOO_MANY_SERIES = "too_many_series"
-    CONFLICTING_TYPE = "conflicting_type"
 
 
 class Point(NamedTuple):

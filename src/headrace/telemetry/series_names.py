@@ -26,6 +26,7 @@ CLIENT_LABELS: Final = (
 """The labels of every series; the broker knows their values, and the client cannot choose them."""
 
 _RESERVED: Final = frozenset((*CLIENT_LABELS, "instance", "job", "le", "quantile"))
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _NOT_ALLOWED: Final = re.compile(r"[^a-zA-Z0-9]+")
 
 
@@ -55,4 +56,5 @@ def label_name(name: str) -> str | None:
 
 
 def label_value(value: str) -> str:
-    return value[:MAX_LABEL_VALUE_CHARS]
+    """The value, cut, without control characters: a NUL ends the text for Prometheus' parser."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", value[:MAX_LABEL_VALUE_CHARS])

@@ -35,7 +35,7 @@ def test_only_the_first_records_and_some_traces_are_used() -> None:
 
 
 def test_a_bomb_has_no_traces() -> None:
-    bomb = build_batch([Record(0, 0, None, bytes(4 << 20))], codec=Codec.ZSTD)
+    bomb = build_batch([record(0, 1)._replace(value=bytes(4 << 20))], codec=Codec.ZSTD)
     assert len(bomb) < MAX_BATCH_BYTES
     assert traces_in(bomb, 1.0) == []
 

@@ -29,6 +29,11 @@ from headrace.broker.metrics.process_collector import (
 )
 from headrace.broker.metrics.replica_collector import ReplicaCollector, ReplicaCollectorHost
 from headrace.broker.metrics.request_collector import RequestCollector, RequestCollectorHost
+from headrace.broker.metrics.store_collector import StoreCollector, StoreCollectorHost
+from headrace.broker.metrics.telemetry_collectors import (
+    TelemetryCollectorsHost,
+    telemetry_collectors,
+)
 from headrace.broker.metrics.topic_collector import TopicCollector
 from headrace.broker.network.request_meter import RequestMeters
 from headrace.metrics.family import Collector
@@ -44,6 +49,8 @@ class CollectorsHost(
     ProcessCollectorHost,
     ReplicaCollectorHost,
     RequestCollectorHost,
+    StoreCollectorHost,
+    TelemetryCollectorsHost,
     Protocol,
 ):
     """What the collectors need of the broker."""
@@ -61,6 +68,7 @@ def build_collectors(
     return (
         ProcessCollector(broker, monitor, scrapes),
         ControllerCollector(broker),
+        StoreCollector(broker),
         ReplicaCollector(broker, traffic),
         TopicCollector(broker, traffic),
         RequestCollector(broker, meters),
@@ -69,4 +77,5 @@ def build_collectors(
         LogCollector(broker),
         PartitionCollector(broker),
         LagCollector(broker),
+        *telemetry_collectors(broker),
     )

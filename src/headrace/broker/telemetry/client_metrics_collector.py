@@ -26,7 +26,7 @@ class ClientMetricsCollector:
         receiver = self._receiver
         receiver.expire()
         yield _gauge(
-            "kafka_server_client_metrics_instance_count",
+            "kafka_server_client_metrics_instances",
             "Client instances that asked for a subscription to client metrics.",
             len(receiver.instances),
         )

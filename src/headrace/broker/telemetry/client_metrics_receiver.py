@@ -36,7 +36,7 @@ ONE_UUID: Final = bytes(15) + b"\x01"
 RESERVED_IDS: Final = (ZERO_UUID, ONE_UUID)
 MAX_WAITING_PUSHES: Final = 64
 """Payloads that wait to be decoded, of `telemetry.max.bytes` each; more are refused until later."""
-PAUSE_PER_DECODING: Final = 4
+PAUSE_PER_DECODING: Final = 2
 """After a payload, none is decoded for this many times as long: a Python thread that decodes also
 slows down the event loop, and clients must not be able to do that all the time."""
 MAX_ATTRIBUTE_CHARS: Final = 1_024

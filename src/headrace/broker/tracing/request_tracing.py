@@ -168,7 +168,7 @@ class RequestTracing:
     def _fetch(self, handle: Handle, context: Context, request: Struct) -> Reply:
         clock = self._host.clock
         started_s = clock.monotonic()
-        if not self._limit.has_room(started_s) or _is_follower(cast("FetchRequest", request)):
+        if not self._limit.has_room(started_s) or is_from_follower(cast("FetchRequest", request)):
             return handle(context, request)
         began_ns = clock.wall_ms() * 1_000_000
         reply = handle(context, request)
@@ -271,5 +271,5 @@ async def _then(reply: Coroutine[object, object, Answer], finish: Callable[[], N
         finish()
 
 
-def _is_follower(request: FetchRequest) -> bool:
+def is_from_follower(request: FetchRequest) -> bool:
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0

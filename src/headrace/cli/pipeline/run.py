@@ -98,7 +98,7 @@ def run_flows(
         if metrics_port is not None:
             listeners.append(_metrics(metrics_port))
         if traces_endpoint is not None:
-            tracing = _tracing(traces_endpoint, flows, settings)
+            tracing = tracing_of(traces_endpoint, flows, settings)
             shown.callback(tracing.close)
             listeners.append(tracing)
         summary = RunSummary()
@@ -132,7 +132,7 @@ def _metrics(port: int) -> "Report":
     return metrics
 
 
-def _tracing(endpoint: str, flows: Sequence["Flow"], settings: "RunSettings") -> "BatchTracing":
+def tracing_of(endpoint: str, flows: Sequence["Flow"], settings: "RunSettings") -> "BatchTracing":
     from headrace.pipeline.runner.batch_tracing import BatchTracing
     from headrace.pipeline.runner.flow_factory import kafka_settings
     from headrace.pipeline.runner.source_topics import source_read_settings

@@ -29,7 +29,7 @@ def with_rates(snapshot: ClusterSnapshot, before: ClusterSnapshot | None) -> Clu
     if before is None:
         return snapshot
     elapsed_s = snapshot.taken_s - before.taken_s
-    if elapsed_s < MIN_INTERVAL_S:
+    if elapsed_s <= 0:
         return snapshot
     topics = {
         name: _with_rate(topic, before.topics.get(name), elapsed_s)
@@ -41,6 +41,8 @@ def with_rates(snapshot: ClusterSnapshot, before: ClusterSnapshot | None) -> Clu
 def _with_rate(topic: TopicState, before: TopicState | None, elapsed_s: float) -> TopicState:
     if before is None or before.topic_id != topic.topic_id or topic.records is None:
         return topic
+    if before.records_per_s is None and elapsed_s < MIN_INTERVAL_S:
+        return topic  # too short for a first rate
     appended = max(0, topic.end_sum - before.end_sum)
     weight = min(1.0, elapsed_s / SMOOTHING_S)
     records_per_s = _smoothed(before.records_per_s, appended / elapsed_s, weight)

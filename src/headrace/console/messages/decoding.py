@@ -22,8 +22,6 @@ _HEX_COLUMNS: Final = 16
 _HEX_SHOWN: Final = 4096
 _DELETE: Final = 0x7F
 _C1_END: Final = 0xA0
-_PICTURES: Final = 0x2400
-_PICTURE_OF_DELETE: Final = 0x2421
 _HIDDEN: Final = frozenset(
     (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
 )
@@ -166,7 +164,7 @@ def _plain(data: bytes, note: str = "") -> Decoded:
 
 
 def visible(text: str) -> str:
-    """The text with control and direction characters as visible symbols."""
+    """The text with control and direction characters as their code points."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible(each) for each in text)
@@ -174,16 +172,9 @@ def visible(text: str) -> str:
 
 def _visible(char: str) -> str:
     code = ord(char)
-    if char in "\n\t" or (code > _C1_END and code not in _HIDDEN and not 0xD800 <= code < 0xE000):
-        return char
-    if code < ord(" "):
-        return chr(_PICTURES + code)
-    if code == _DELETE:
-        return chr(_PICTURE_OF_DELETE)
-    if _DELETE < code < _C1_END or code in _HIDDEN or code >= _C1_END:
-        return (
-            f"\N{MATHEMATICAL LEFT ANGLE BRACKET}U+{code:04X}\N{MATHEMATICAL RIGHT ANGLE BRACKET}"
-        )
+    is_control = code < ord(" ") or _DELETE <= code < _C1_END
+    if (is_control and char not in "\n\t") or code in _HIDDEN or 0xD800 <= code < 0xE000:
+        return f"\u27e8U+{code:04X}\u27e9"
     return char
 
 

@@ -58,9 +58,7 @@ async def show(page: Page) -> Response:
         positions=POSITIONS,
         codings=CODINGS,
         problem=problem,
-        stream=page.url(
-            f"/topics/{page.path('topic')}/messages/stream", **page.request.query_params
-        ),
+        stream=f"/topics/{topic.name}/messages/stream?{page.request.url.query}",
         max_limit=MAX_LIMIT,
         default_limit=DEFAULT_LIMIT,
     )

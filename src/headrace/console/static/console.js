@@ -47,8 +47,9 @@
   }
 
   // -- Charts --------------------------------------------------------------------------------
-  function niceTop(largest) {
+  function niceTop(largest, unit) {
     if (largest <= 0) return 1;
+    if (unit === "bytes/s" && largest >= 1024) return 1024 * niceTop(largest / 1024, unit);
     const power = 10 ** Math.floor(Math.log10(largest));
     return [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= largest);
   }
@@ -69,7 +70,7 @@
     const left = 46;
     const bottom = 20;
     const largest = Math.max(...known);
-    const top = unit === "partitions" ? Math.max(niceTop(largest), 2) : niceTop(largest);
+    const top = unit === "partitions" ? Math.max(niceTop(largest, unit), 2) : niceTop(largest, unit);
     const first = times[0];
     const span = Math.max(1, times[times.length - 1] - first);
     const x = (time) => left + ((time - first) / span) * (width - left - 6);

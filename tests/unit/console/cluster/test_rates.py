@@ -39,6 +39,17 @@ def test_a_rate_follows_a_change_smoothly() -> None:
     assert found == pytest.approx(10.0)
 
 
+def test_a_refresh_shortly_after_another_keeps_the_rate() -> None:
+    """A change refreshes the snapshot at once."""
+    before = snapshot(0, replace(topic(0, 0), records_per_s=50.0, bytes_per_s=0.0))
+    found, _ = rates(before, snapshot(0.01, topic(0, 0)))
+    assert found == pytest.approx(50.0, rel=0.01)
+
+
+def test_a_first_rate_needs_some_time() -> None:
+    assert rates(snapshot(0, topic(0, 0)), snapshot(0.01, topic(5, 5))) == (None, None)
+
+
 def test_retention_does_not_make_a_rate_negative() -> None:
     _, size = rates(snapshot(0, topic(100, 5000)), snapshot(10, topic(110, 500, start=100)))
     assert size == pytest.approx(10 * 50 / 10)

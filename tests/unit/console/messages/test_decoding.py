@@ -52,7 +52,7 @@ def test_no_control_or_direction_character_leaves_the_decoder(data: bytes, codin
 
 
 def test_escapes_and_overrides_are_visible() -> None:
-    assert visible("\x1b[2J\u202eexe") == "\u241b[2J\u27e8U+202E\u27e9exe"
+    assert visible("\x1b[2J\u202eexe") == "\u27e8U+001B\u27e9[2J\u27e8U+202E\u27e9exe"
 
 
 def test_deeply_nested_json_does_not_fail() -> None:
