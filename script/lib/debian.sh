@@ -32,6 +32,6 @@ need_java() {
 # need_chromium: the browser for the tests of the console.
 need_chromium() {
   if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then return; fi
-  apt_install chromium ||
+  apt_install chromium fonts-liberation ||
     die "The tests of the console run in Chromium: install it (Debian: apt-get install chromium) and start again."
 }
