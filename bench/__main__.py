@@ -19,6 +19,7 @@ from bench import artifacts, machine, report, results
 from bench.authorizer import command as authorizer
 from bench.clusters import command as clusters
 from bench.load_generator import LoadError, LoadGenerator
+from bench.operate import command as operate
 from bench.pairing import Around, run_pairs
 from bench.peers.headrace import Headrace
 from bench.peers.kafka import Kafka
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     raise_file_limit()
     if given[:1] == ["authorizer"]:
         return authorizer.main(given[1:])
+    if given[:1] == ["operate"]:
+        return operate.main(given[1:])
     if given[:1] == ["cluster"]:
         return clusters.main(given[1:])
     if given[:1] == ["pipeline"]:
@@ -105,7 +108,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="script/bench",
         description=__doc__,
         epilog="Clusters of three brokers: script/bench cluster --help. Pipelines on Spark: "
-        "script/bench pipeline --help. Access control: script/bench authorizer --help.",
+        "script/bench pipeline --help. Access control: script/bench authorizer --help. "
+        "Metrics: script/bench operate --help.",
     )
     parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))

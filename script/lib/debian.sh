@@ -28,3 +28,10 @@ need_java() {
   apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless ||
     die "Pipelines run on Spark, which needs Java 17 or 21: install it (Debian: apt-get install openjdk-17-jre-headless) and start again."
 }
+
+# need_chromium: the browser for the tests of the console.
+need_chromium() {
+  if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then return; fi
+  apt_install chromium ||
+    die "The tests of the console run in Chromium: install it (Debian: apt-get install chromium) and start again."
+}

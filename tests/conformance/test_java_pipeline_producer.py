@@ -11,7 +11,7 @@ from headrace.client.admin.offsets import LATEST, committed_offsets, list_offset
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
-from headrace.pipeline.dead_letters import DeadLetterWriter
+from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.dead_letters.replay import Replay, Request
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TransactionalProducer
 from headrace.pipeline.producer.transaction_outcome import ends_of, was_committed

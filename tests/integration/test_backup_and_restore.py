@@ -1,6 +1,8 @@
 """docs/guide/backup-and-restore.md on one node: a copied data directory serves everything."""
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +11,18 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from headrace.broker.membership.standalone import METADATA_FILE
 from headrace.testing import Broker
+from support.brokers.processes import BrokerProcess
 from support.cli.command import Cli
+from support.clients.steady_load import SteadyLoad
+from support.waiting import wait_for
 
 READ_S = 20.0
+ACKED = 500
+QUICK = {"group.initial.rebalance.delay.ms": "0"}
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
-    "group.initial.rebalance.delay.ms": "0",
+    **QUICK,
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
 }
@@ -110,3 +117,20 @@ def test_without_the_metadata_file_records_and_offsets_survive_but_not_settings(
         assert cli.ok("consume", "orders", "-g", "billing", "-c", "1", "-f", "%v\n") == "three\n"
         assert "1000000000" not in cli.ok("topic", "describe", "orders")
         assert "User:alice" not in cli.ok("acl", "list")
+
+
+def test_a_snapshot_of_a_running_broker_serves_what_was_acknowledged(tmp_path: Path) -> None:
+    """All files at one instant, here while the process stands still, as a file system makes it."""
+    with BrokerProcess(tmp_path / "running", settings=QUICK) as broker:
+        cli = Cli(broker.bootstrap_servers, tmp_path)
+        cli.ok("topic", "create", "orders", "-p", "1", "-c", "flush.messages=1")
+        with SteadyLoad(broker.bootstrap_servers, "orders", 1) as load:
+            wait_for(lambda: load.acked > ACKED, "records are acknowledged")
+            acked = load.acked
+            os.kill(broker.pid, signal.SIGSTOP)
+            shutil.copytree(broker.data, tmp_path / "copy" / "data")
+            os.kill(broker.pid, signal.SIGCONT)
+    with BrokerProcess(tmp_path / "copy", settings=QUICK) as restored:
+        found = values(restored.bootstrap_servers, "orders")
+    assert found == [str(number).encode() for number in range(len(found))]
+    assert len(found) >= acked

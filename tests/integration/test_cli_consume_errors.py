@@ -100,7 +100,7 @@ class Tail:
 def test_a_recreated_topic_is_read_from_its_beginning(
     broker: Broker, cli: Cli, tmp_path: Path, group: tuple[str, ...]
 ) -> None:
-    """The first offsets of the new topic also existed in the old topic."""
+    """The first offsets of the new topic also existed in the old topic; a partition is new."""
     new = ["a", "b", "c", "d", "e"]
     cli.ok("topic", "create", "t")
     cli.ok("produce", "t", stdin="1\n2\n3\n")
@@ -109,8 +109,11 @@ def test_a_recreated_topic_is_read_from_its_beginning(
         tail.wait_for("1", "2", "3")
         cli.ok("topic", "delete", "t", "--execute")
         wait_for(lambda: "'t' was deleted; waiting" in tail.said, f"it says so: {tail.said}")
-        cli.ok("topic", "create", "t", "-p", "1")
-        cli.ok("produce", "t", stdin="".join(f"{line}\n" for line in new))
+        cli.ok("topic", "create", "t", "-p", "2" if group else "1")
+        cli.ok("produce", "t", "-p", "0", stdin="".join(f"{line}\n" for line in new))
+        if group:
+            cli.ok("produce", "t", "-p", "1", "-v", "in the new partition")
+            new.append("in the new partition")
         wait_for(lambda: "created again" in tail.said, f"it says so: {tail.said}")
         wait_for(lambda: set(new) <= set(tail.lines), f"all records: {tail.lines}")
         cli.ok("produce", "t", "-v", "last")

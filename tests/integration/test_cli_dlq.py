@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.core.offsets import OffsetRange
-from headrace.pipeline.dead_letters import DeadLetterWriter
+from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.dead_letters.headers import Facts, letter_headers
 from headrace.pipeline.producer import ProducerSettings
 from headrace.pipeline.sinks.table_sink import BatchInfo

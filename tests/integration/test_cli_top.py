@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from headrace.testing import Cluster
+from headrace.testing import Broker, Cluster
+from support.brokers.processes import free_port
 from support.cli.command import Cli
 from support.cli.terminal import Terminal
 
@@ -62,6 +63,24 @@ def test_all_views_are_printed_once(cluster: Cluster, tmp_path: Path) -> None:
     text = cli.ok("top", "groups", "--once", "--interval", "0.1")
     assert text.splitlines()[0].split()[:2] == ["GROUP", "TYPE"]
     assert text.splitlines()[1].startswith("billing")
+
+
+def test_with_metrics_the_times_of_requests_are_shown(tmp_path: Path) -> None:
+    settings = {"headrace.http.listener": f"http://127.0.0.1:{free_port()}"}
+    with Broker(settings=settings) as broker:
+        cli = Cli(broker.bootstrap_servers, tmp_path)
+        cli.ok("produce", "orders", "-v", "one")
+        cli.ok("consume", "orders", "-g", "billing", "-e")
+        words = ("top", "--once", "--interval", "0.2", "--format", "json")
+        facts = json.loads(cli.ok(*words))
+        without = json.loads(cli.ok(*words, "--no-metrics"))
+    produce = next(each for each in facts["requests"] if each["request"] == "Produce")
+    assert produce["p99_ms"] > 0
+    assert facts["brokers"][0]["requests_per_s"] > 0
+    (group,) = facts["groups"]
+    assert (group["group"], group["lag"], group["lag_s"]) == ("billing", 0, 0)
+    assert without["requests"] == []
+    assert without["groups"][0]["lag_s"] is None
 
 
 def test_on_a_terminal_keys_switch_views_and_q_ends(cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import headrace.testing
-from headrace.cli.user.passwords import GENERATED_CHARS
+from headrace.operations.user_passwords import GENERATED_CHARS
 from headrace.security.sasl.scram_credential import ScramMechanism
 from support.cli.command import Cli
 from support.security.sasl_wire import log_in_with_scram, sasl_settings

@@ -49,9 +49,10 @@ def counts(broker: Broker) -> ReceiverCounts:
     return broker.on_loop(lambda: receiver_of(broker).counts)
 
 
-def test_without_a_subscription_clients_ask_once_and_push_nothing(
+def test_clients_without_a_matching_subscription_ask_once_and_push_nothing(
     broker: Broker, wire: Wire
 ) -> None:
+    subscribe_clients(wire, NAME, match="client_id=another")
     before = counts(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     wait_for(lambda: scraped(broker, INSTANCES)[0].value > 0, "the client has asked")

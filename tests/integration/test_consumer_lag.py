@@ -1,13 +1,19 @@
 """Lag of consumers of every protocol, computed by the brokers of a cluster."""
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from headrace.client.admin.shares import SharePosition, share_offsets
+from headrace.client.client import ClusterClient
+from headrace.client.results import TopicPartition as ListedPartition
+from headrace.clock import SystemClock
 from headrace.testing import Cluster
 from support.brokers.scraped_metrics import HTTP_PORT, Families, scraped_together
 from support.waiting import wait_for
@@ -127,6 +133,14 @@ def test_the_coordinator_reports_the_lag_of_a_group_on_all_leaders(
     assert {id_ for id_, _ in found["kafka_broker_info"]} == {"1", "2", "3"}
 
 
+async def described_positions(cluster: Cluster, group: str) -> dict[ListedPartition, SharePosition]:
+    """The answer of DescribeShareGroupOffsets; other brokers lead two of the partitions."""
+    async with ClusterClient(
+        cluster.bootstrap_servers, client_id="test", clock=SystemClock(), random=Random(1)
+    ) as client:
+        return await share_offsets(client, group, timeout_s=DEADLINE_S)
+
+
 def test_a_share_group_lags_by_the_records_that_are_not_finished(
     cluster: Cluster, topic: str
 ) -> None:
@@ -150,6 +164,7 @@ def test_a_share_group_lags_by_the_records_that_are_not_finished(
         assert found["headrace_sharegroup_max_lag_seconds"][group,] == 0
         fill(cluster, topic)
         found = until(cluster, lambda found: value(found, lag, group, topic), "new records count")
+        positions = asyncio.run(described_positions(cluster, group))
     finally:
         consumer.close()
     assert found["headrace_sharegroup_members"][group,] == 1
@@ -158,6 +173,9 @@ def test_a_share_group_lags_by_the_records_that_are_not_finished(
         assert found["headrace_sharegroup_start_offset"][labels] <= RECORDS
         assert found["headrace_sharegroup_lag"][labels] == RECORDS
         assert 0 <= found["headrace_sharegroup_lag_seconds"][labels] < DEADLINE_S
+        described = positions[ListedPartition(topic, number)]
+        assert described.lag == RECORDS
+        assert 0 <= described.lag_ms < DEADLINE_S * 1000
     assert value(found, "kafka_consumergroup_lag_sum", group, topic) is None
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from headrace.client.admin.topics import delete_topics
 from headrace.pipeline.core.offsets import OffsetRange
-from headrace.pipeline.dead_letters import DeadLetterWriter, replay
+from headrace.pipeline.dead_letters import replay
+from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.dead_letters.filter import parse_filter
 from headrace.pipeline.dead_letters.headers import facts_of, own_headers
 from headrace.pipeline.dead_letters.python_fix import NotFixed, PythonFix

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
-from headrace.pipeline.dead_letters import DeadLetterWriter
+from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.dead_letters.headers import facts_of, own_headers
 from headrace.pipeline.producer import ProducerFailed, ProducerFenced, ProducerSettings
 from headrace.pipeline.sinks.table_sink import BatchInfo

@@ -24,7 +24,7 @@ def command_lines() -> list[tuple[str, ...]]:
     found = []
     for page in PAGES:
         for block in BLOCK.findall(page.read_text()):
-            for line in block.splitlines():
+            for line in block.replace("\\\n", " ").splitlines():
                 for part in re.split(r"[|<>]", line):
                     words = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
                     if words and Path(words[0]).name == "headrace" and words[1] not in NOT_RUN:

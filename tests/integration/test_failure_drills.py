@@ -72,6 +72,9 @@ class Drill:
 
     def heal(self, broker: int) -> None:
         """The lines under *Kill a broker*, for a broker that has ended."""
+        ended = self.started.pop(broker, None)
+        if ended is not None:
+            ended.communicate(timeout=DEADLINE_S)
         for words in commands_under("Kill a broker")[2:]:
             if words[:2] != ["broker", "start"]:
                 assert self.cli(*words).code == 0, words

@@ -255,8 +255,10 @@ def test_basic_bearer_and_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
         token.write_text("new-token")
         assert ask({"Authorization": "Bearer secret-token"}).status == 401
         assert ask({"Authorization": "Bearer new-token"}).status == 200
-        failed = samples_of(ask({"Authorization": "Bearer new-token"}).text)
-        assert failed
+        samples = samples_of(ask({"Authorization": "Bearer new-token"}).text)
+        labels = frozenset({("listener", "HTTP"), ("networkProcessor", "0")})
+        name = "kafka_server_socket_server_metrics_failed_authentication_total"
+        assert samples[name, labels] == 4
         with pytest.raises(ssl.SSLError):
             get(address, "/livez", tls=ssl.create_default_context())
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

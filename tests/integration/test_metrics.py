@@ -1,7 +1,9 @@
 """The metrics of real brokers, with librdkafka as their client. Counters are checked exactly."""
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,6 +17,7 @@ from support.waiting import wait_for
 from support.wire.batches import batch, produce
 from support.wire.connection import Wire
 
+ROOT = Path(__file__).parents[2]
 TRAFFIC = "kafka_server_brokertopicmetrics_"
 REQUESTS = "kafka_network_requestmetrics_"
 SETTINGS: dict[str, str | int] = {
@@ -244,6 +247,15 @@ def test_connections_and_clusters_are_counted(broker: Broker) -> None:
     assert during.value(f"{controller}globaltopiccount") == topics
 
 
+def test_an_invalid_request_is_counted(broker: Broker) -> None:
+    name = "headrace_invalid_requests_total"
+    before = metrics(broker).value(name)
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.socket.sendall(b"\0\0\0\x04\x7f\xff\0\0")
+        assert wire.ends()
+    assert metrics(broker).value(name) == before + 1
+
+
 def test_three_brokers_replicate_and_report_a_dead_one() -> None:
     """Sums over brokers are right; the leader reports the follower that is gone."""
     with Cluster(brokers=3, settings=SETTINGS) as cluster:
@@ -275,3 +287,18 @@ def test_three_brokers_replicate_and_report_a_dead_one() -> None:
         assert total("kafka_server_replicamanager_isrshrinks_total") == 1
         lag = {"topic": "replicated", "partition": "0", "replica": str(follower)}
         assert metrics(cluster.brokers[leader]).has("headrace_replica_lag_records", **lag)
+
+
+def test_the_guide_lists_all_metrics(broker: Broker) -> None:
+    """`tools/metrics_table.py --write` makes the table."""
+    spec = importlib.util.spec_from_file_location("metrics_table", ROOT / "tools/metrics_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    found = broker.on_loop(lambda: tool.families(broker.node))
+    assert tool.table(found) == tool.table_in_page()
+    names = [family.name for family in found]
+    assert len(names) == len(set(names))
+    assert all(family.help.endswith(".") for family in found)
+    assert all(family.name.endswith("_total") == (family.kind == "counter") for family in found)

@@ -9,7 +9,7 @@ import pytest
 from headrace.client.admin.topics import delete_records
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
-from headrace.pipeline.dead_letters import DeadLetterWriter
+from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
 from headrace.pipeline.producer.transaction_outcome import was_committed
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch

@@ -13,11 +13,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from headrace.client.results import TopicPartition
 from headrace.pipeline.application.history import RunHistory
 from headrace.pipeline.batch.checkpoint_directory import Checkpoint
+from headrace.pipeline.core.group_metadata import Progress, progress_of
 from headrace.pipeline.runner import flow_loop
 from headrace.pipeline.runner.events import EventKind
 from headrace.pipeline.runner.step_loop import LoopStep
 from headrace.pipeline.sinks.delta_sink import DeltaSink
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
+from headrace.pipeline.source.admin import LogAdmin
+from headrace.pipeline.source.settings import ReadSettings
 from support.pipelines.delta_pipeline import MakePipeline, Record, Send
 from support.wire.topics import MakeTopic
 
@@ -44,7 +47,7 @@ def places(partition: int, offsets: range) -> list[tuple[int, int]]:
 
 
 def test_every_record_is_written_once_and_a_restart_continues(
-    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send, bootstrap: str
 ) -> None:
     topic = make_topic(2)
     send(topic, [*orders(0, range(50)), (0, None, BROKEN), *orders(1, range(30))])
@@ -55,6 +58,15 @@ def test_every_record_is_written_once_and_a_restart_continues(
     (batch,) = pipeline.batches()
     assert (batch.rows, dict(batch.bad), batch.skipped) == (80, {"NotJson": 1}, 1)
     assert set(batch.phases) == {"plan", "prepare", "write", "commit", "group"}
+    assert batch.batch_id is not None
+    marks = LogAdmin(ReadSettings(bootstrap)).committed(pipeline.flow.id).values()
+    assert {progress_of(each.metadata) for each in marks} == {
+        Progress(batch.batch_id, batch.version)
+    }
+    run = Checkpoint(pipeline.flow.checkpoint).last_run()
+    assert run is not None
+    assert (run["flow"], run["pid"]) == (pipeline.flow.id, os.getpid())
+    assert run["spec"]["source"]["topics"] == [topic]
 
     send(topic, orders(1, range(30, 40)))
     assert pipeline.run() == []

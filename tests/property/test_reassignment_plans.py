@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cluster.replica_balancing import (
+from headrace.operations.replica_balancing import (
     CannotBalance,
     PlacedPartition,
     balance,

@@ -97,6 +97,14 @@ def test_the_cluster_has_one_node_and_a_controller(wire: Wire) -> None:
     assert answer.cluster_authorized_operations > 0
 
 
+def test_the_metadata_store_is_described_only_on_request(wire: Wire) -> None:
+    plain = wire.call(DescribeClusterRequest(), DescribeClusterResponse)
+    assert (plain.metadata_store, plain.metadata_store_lost_ms) == ("", -1)
+    asked = DescribeClusterRequest(include_metadata_store=True)
+    answer = wire.call(asked, DescribeClusterResponse)
+    assert (answer.metadata_store, answer.metadata_store_lost_ms) == ("file", -1)
+
+
 def test_describe_cluster_for_controllers_is_rejected(wire: Wire) -> None:
     answer = wire.call(DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
     assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

@@ -141,10 +141,18 @@ def test_a_subscription_survives_a_restart(shared_broker: Broker) -> None:
 # --- GetTelemetrySubscriptions --------------------------------------------------------------------
 
 
-def test_the_requests_are_advertised(wire: Wire) -> None:
+def test_the_requests_are_advertised_while_there_is_a_subscription(wire: Wire) -> None:
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
-    offered = {api.api_key for api in wire.call(request, ApiVersionsResponse).api_keys}
-    assert {GET_KEY, PUSH_KEY} <= offered
+
+    def offered() -> set[int]:
+        keys = {api.api_key for api in wire.call(request, ApiVersionsResponse).api_keys}
+        return keys & {GET_KEY, PUSH_KEY}
+
+    assert offered() == set()
+    subscribe_clients(wire, NAME)
+    assert offered() == {GET_KEY, PUSH_KEY}
+    remove_subscription(wire, NAME)
+    assert offered() == set()
 
 
 def test_a_client_without_a_matching_subscription_should_push_nothing(wire: Wire) -> None:

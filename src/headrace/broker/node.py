@@ -11,7 +11,7 @@ record, and other brokers would wait for it. `ended` has the reason.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +43,7 @@ from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
+from headrace.cluster.resources import ConfigResource, ConfigResourceType
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.api import ApiKey, ApiSpec
@@ -130,6 +131,8 @@ class Broker:
         self._shares: SharePartitionManager | None = None
         self._lag: ConsumerLag | None = None
         self._client_metrics: ClientMetricsReceiver | None = None
+        self._known_configs: Mapping[ConfigResource, object] = {}
+        self._has_subscriptions = False
         self.tracing: RequestTracing | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
@@ -316,6 +319,21 @@ class Broker:
         from headrace.broker.telemetry.client_metrics_switch import can_receive_client_metrics
 
         return can_receive_client_metrics(self.metadata.image)
+
+    @property
+    def advertises_client_metrics(self) -> bool:
+        """Whether ApiVersions has the requests of client metrics: while there is a subscription.
+
+        librdkafka writes a line to its log for each client that sees them, even if it is asked for
+        no metrics.
+        """
+        configs = self.metadata.image.configs
+        if configs is not self._known_configs:
+            self._known_configs = configs
+            self._has_subscriptions = any(
+                resource.type is ConfigResourceType.CLIENT_METRICS for resource in configs
+            )
+        return self._has_subscriptions and self.accepts_client_metrics
 
     @property
     def client_metrics(self) -> "ClientMetricsReceiver | None":

@@ -12,6 +12,7 @@ from headrace.cli import (
     cert_commands,
     client_metrics_commands,
     config_commands,
+    console_commands,
     profile_commands,
     token_commands,
     transaction_commands,
@@ -76,6 +77,7 @@ top_command.register(app)
 produce.register(app)
 consume.register(app)
 kafka_topics.register(app)
+console_commands.register(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -83,14 +83,14 @@ def create(
     """Create a subscription. Running clients follow within their current interval."""
     changes = _changes(metrics, interval, match)
 
-    async def work(client: ClusterClient) -> tuple[Refusal | None, bool]:
+    async def work(client: ClusterClient) -> Refusal | None:
         if name in await _names(client, session):
             raise CommandFailed(
                 f"subscription {name!r} exists; change it with headrace client-metrics alter"
             )
         return await _apply(client, session, name, changes)
 
-    _show_change(session, "created", name, changes, *session.run(work))
+    _show_change(session, "created", name, changes, session.run(work))
 
 
 @command(app, "alter")
@@ -113,11 +113,11 @@ def alter(
     if not changes:
         raise usage("nothing to change; give --metrics, --interval, --match or --match-all")
 
-    async def work(client: ClusterClient) -> tuple[Refusal | None, bool]:
+    async def work(client: ClusterClient) -> Refusal | None:
         await _find(client, session, [name])
         return await _apply(client, session, name, changes)
 
-    _show_change(session, "changed", name, changes, *session.run(work))
+    _show_change(session, "changed", name, changes, session.run(work))
 
 
 @command(app, "list")
@@ -194,11 +194,20 @@ def _changes(metrics: list[str], interval: str | None, match: list[str]) -> list
 
 async def _apply(
     client: ClusterClient, session: Session, name: str, changes: list[ConfigChange]
-) -> tuple[Refusal | None, bool]:
-    """What the brokers said, and whether they accept metrics at all."""
+) -> Refusal | None:
+    """Why the brokers refused the change, if they did."""
     resource = Resource(ResourceKind.CLIENT_METRICS, name)
     done = await alter_configs(client, {resource: changes}, timeout_s=session.timeout_s)
-    return done[resource], await accepts_client_metrics(client, timeout_s=session.timeout_s)
+    return done[resource]
+
+
+def _are_metrics_accepted(session: Session) -> bool:
+    """Asks on a new connection: a broker without subscriptions does not advertise the request."""
+
+    async def work(client: ClusterClient) -> bool:
+        return await accepts_client_metrics(client, timeout_s=session.timeout_s)
+
+    return session.run(work)
 
 
 def _show_change(
@@ -207,10 +216,10 @@ def _show_change(
     name: str,
     changes: list[ConfigChange],
     why: Refusal | None,
-    has_receiver: bool,
 ) -> None:
     if why is not None:
         raise refused(f"subscription {name!r}", why)
+    has_receiver = _are_metrics_accepted(session)
     facts = {"name": name, verb: [change.name for change in changes], "receiver": has_receiver}
     session.output.show(facts, f"{verb} subscription {name}")
     if not has_receiver:

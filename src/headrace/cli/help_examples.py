@@ -31,6 +31,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace consume orders -o s@-2h -e -f json",
         "headrace consume orders -g billing --exec ./bill.sh --dead-letter failed",
     ),
+    "console": (
+        "headrace console",
+        "headrace console -b kafka-1:9092 --listen 127.0.0.1:9645 --read-only",
+        "headrace console --profile production --registry http://127.0.0.1:8081",
+    ),
     "kafka-topics": (
         "headrace kafka-topics --list",
         "headrace kafka-topics --create --topic orders --partitions 3",

@@ -23,7 +23,7 @@ _GAP: Final = 2
 _DEFAULT: Final = "[default: "
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _ORDER: Final = (
-    *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config"),
+    *("up", "demo", "console", "produce", "consume", "topic", "group", "share", "txn", "config"),
     *("user", "acl", "quota", "token", "cert", "cluster", "broker", "pipeline", "dlq"),
     *("top", "generate"),
     *("profile", "kafka-topics", "version"),

@@ -3,19 +3,11 @@
 from collections.abc import Sequence
 
 from headrace.cli.output import remark
-from headrace.cli.position_parser import (
-    AtOffset,
-    FromBeginning,
-    FromEnd,
-    LastRecords,
-    SinceTime,
-    Start,
-    UntilTime,
-)
 from headrace.cli.session import values_of
-from headrace.client.admin.offsets import NO_OFFSET, list_bounds, list_offsets
+from headrace.client.admin.offsets import list_bounds
 from headrace.client.client import ClusterClient
 from headrace.client.results import TopicPartition
+from headrace.operations.positions import AtOffset, Start, UntilTime, resolve_positions
 
 Bounds = dict[TopicPartition, tuple[int, int]]
 
@@ -34,22 +26,7 @@ async def resolve(
     client: ClusterClient, bounds: Bounds, place: Start | UntilTime, *, timeout_s: float
 ) -> dict[TopicPartition, int]:
     """The offset of `place` in each partition, between its start and its end."""
-    match place:
-        case SinceTime(timestamp_ms=at) | UntilTime(timestamp_ms=at):
-            asked = await list_offsets(client, dict.fromkeys(bounds, at), timeout_s=timeout_s)
-            found = values_of(asked)
-            return {
-                each: end if found[each].offset == NO_OFFSET else found[each].offset
-                for each, (_, end) in bounds.items()
-            }
-        case FromBeginning():
-            return {each: start for each, (start, _) in bounds.items()}
-        case FromEnd():
-            return {each: end for each, (_, end) in bounds.items()}
-        case AtOffset(offset=offset):
-            return {each: min(max(offset, start), end) for each, (start, end) in bounds.items()}
-        case LastRecords(count=count):
-            return {each: max(end - count, start) for each, (start, end) in bounds.items()}
+    return values_of(await resolve_positions(client, bounds, place, timeout_s=timeout_s))
 
 
 def warn_of_clamping(bounds: Bounds, place: Start | UntilTime) -> None:

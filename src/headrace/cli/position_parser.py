@@ -12,56 +12,23 @@ relative to now: `-90s`, `-15m`, `-2h`, `-7d`.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from headrace.cli.error_messages import usage
+from headrace.operations.positions import (
+    AtOffset,
+    FromBeginning,
+    FromEnd,
+    LastRecords,
+    SinceTime,
+    Start,
+    UntilTime,
+)
 
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AGO: Final = re.compile(r"-(\d+)([smhdw])")
 _HELP: Final = "beginning, end, OFFSET, -N, s@TIME or e@TIME"
-
-
-@dataclass(frozen=True, slots=True)
-class FromBeginning:
-    """The first available record."""
-
-
-@dataclass(frozen=True, slots=True)
-class FromEnd:
-    """After the last record."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtOffset:
-    """This offset."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class LastRecords:
-    """The last `count` records."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class SinceTime:
-    """The first record at or after this time."""
-
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class UntilTime:
-    """Stop at this time."""
-
-    timestamp_ms: int
-
-
-Start: TypeAlias = FromBeginning | FromEnd | AtOffset | LastRecords | SinceTime
 
 
 def parse_start(text: str, now_ms: int, *, flag: str = "-o") -> Start:

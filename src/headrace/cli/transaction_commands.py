@@ -16,7 +16,6 @@ from headrace.cli.session import Session, find_topics, partitions_of, values_of
 from headrace.cli.timestamps import iso_time
 from headrace.client.admin.topics import list_topics
 from headrace.client.admin.transactions import (
-    NO_TRANSACTION,
     ActiveProducer,
     ListedTransaction,
     TransactionDescription,
@@ -29,6 +28,7 @@ from headrace.client.admin.transactions import (
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
+from headrace.operations.hanging_transactions import find_hanging
 from headrace.protocol.errors import ErrorCode
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
@@ -259,7 +259,7 @@ def _abort_hanging(
 
 
 @command(app, "find-hanging")
-def find_hanging(
+def find_hanging_(
     session: Session,
     topics: OptionalTopicNames = None,
     older_than: Annotated[
@@ -281,17 +281,7 @@ def find_hanging(
         else:
             chosen = await list_topics(client, timeout_s=session.timeout_s)
         wanted = [each for topic in chosen for each in partitions_of(topic)]
-        answers = await describe_producers(client, wanted, timeout_s=session.timeout_s)
-        suspects = [
-            (each, producer)
-            for each, producers in answers.items()
-            if not isinstance(producers, Refusal)
-            for producer in producers
-            if producer.transaction_start != NO_TRANSACTION and producer.last_timestamp < before_ms
-        ]
-        known = await _partitions_known_to_coordinators(
-            client, {p.producer_id for _, p in suspects}, session
-        )
+        found = await find_hanging(client, wanted, before_ms, timeout_s=session.timeout_s)
         return [
             {
                 "topic": each.topic,
@@ -301,8 +291,7 @@ def find_hanging(
                 "producer_epoch": producer.producer_epoch,
                 "last_written": iso_time(producer.last_timestamp),
             }
-            for each, producer in suspects
-            if (producer.producer_id, each) not in known
+            for each, producer in found
         ]
 
     facts = session.run(work)
@@ -313,22 +302,3 @@ def find_hanging(
             "to abort one: headrace txn abort --topic TOPIC --partition PARTITION "
             "--start-offset START-OFFSET --execute"
         )
-
-
-async def _partitions_known_to_coordinators(
-    client: ClusterClient, producer_ids: set[int], session: Session
-) -> set[tuple[int, TopicPartition]]:
-    """The partitions of these producers' transactions, as the coordinators know them."""
-    if not producer_ids:
-        return set()
-    listed = await list_transactions(
-        client, timeout_s=session.timeout_s, producer_ids=sorted(producer_ids)
-    )
-    known: set[tuple[int, TopicPartition]] = set()
-    for each in listed:
-        found = await describe_transaction(
-            client, each.transactional_id, timeout_s=session.timeout_s
-        )
-        if not isinstance(found, Refusal):
-            known |= {(found.producer_id, partition) for partition in found.partitions}
-    return known

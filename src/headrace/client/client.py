@@ -230,6 +230,12 @@ class ClusterClient:
         self.metadata.update(answer)
         return self.metadata
 
+    async def ping(self, broker: int, *, timeout_s: float) -> None:
+        """Asks a broker for the list of brokers; raises `ClientError` if it does not answer."""
+        await self.send(
+            metadata_request([]), MetadataResponse, to=ToBroker(broker), timeout_s=timeout_s
+        )
+
     async def _send_once(
         self,
         request: Struct,

@@ -1,5 +1,6 @@
 """A member of a share group over the raw wire, and the state that a coordinator initializes."""
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -44,6 +45,10 @@ from headrace.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from headrace.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from headrace.records.batch_header import headers
 from headrace.records.record import iter_records
 from support.waiting import wait_for
@@ -51,6 +56,8 @@ from support.wire.batches import MAX_DECOMPRESSED_BYTES
 from support.wire.connection import Wire
 
 GROUP_RESOURCE = 32
+JOIN_DEADLINE_S = 60.0
+LEAVING = -1
 SHARE_KEY = 2
 SET = 0
 
@@ -274,3 +281,26 @@ def values(data: ShareFetchPartitionData) -> dict[int, bytes | None]:
             for record in iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES):
                 found[record.offset] = record.value
     return found
+
+
+def join_share_group(wire: Wire, group: str, topic: str) -> str:
+    """Joins until the member has partitions; returns its id."""
+    member = str(uuid.uuid4())
+    wire.call(FindCoordinatorRequest(coordinator_keys=[group]), FindCoordinatorResponse, 6)
+
+    def joined() -> bool:
+        answer = wire.call(
+            ShareGroupHeartbeatRequest(
+                group_id=group, member_id=member, member_epoch=0, subscribed_topic_names=[topic]
+            ),
+            ShareGroupHeartbeatResponse,
+        )
+        return answer.error_code == ErrorCode.NONE and answer.assignment is not None
+
+    wait_for(joined, "the member has an assignment", deadline_s=JOIN_DEADLINE_S)
+    return member
+
+
+def leave_share_group(wire: Wire, group: str, member: str) -> None:
+    request = ShareGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=LEAVING)
+    assert wire.call(request, ShareGroupHeartbeatResponse).error_code == 0

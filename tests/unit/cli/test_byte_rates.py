@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.byte_rates import parse_byte_rate, show_byte_rate
+from headrace.cli.byte_rates import parse_byte_rate
 from headrace.cli.exit_codes import CommandFailed
 
 
@@ -16,19 +16,3 @@ def test_rates_are_read_as_people_write_them() -> None:
 def test_other_words_are_refused_with_the_option(bad: str) -> None:
     with pytest.raises(CommandFailed, match="--throttle takes bytes per second, such as 50M"):
         parse_byte_rate(bad, "--throttle")
-
-
-@pytest.mark.parametrize(
-    ("rate", "shown"),
-    [
-        (1_000_000, "1MB/s"),
-        (2 * 2**20, "2MiB/s"),
-        (1500, "1500B/s"),
-        (3_000, "3kB/s"),
-        (10**9, "1GB/s"),
-        (1, "1B/s"),
-    ],
-)
-def test_a_shown_rate_has_every_digit(rate: int, shown: str) -> None:
-    assert show_byte_rate(rate) == shown
-    assert parse_byte_rate(shown, "--throttle") == rate

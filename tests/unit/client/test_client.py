@@ -10,6 +10,7 @@ import pytest
 from headrace.client.client import (
     ClusterClient,
     Target,
+    ToAnyBroker,
     ToBroker,
     ToController,
     ToLeader,
@@ -21,6 +22,7 @@ from headrace.client.errors import (
     DeadlineExceeded,
     LeaderUnknown,
     RequestRefused,
+    RequestTimedOut,
     UnsupportedByBroker,
 )
 from headrace.client.network.connection import Address
@@ -192,6 +194,24 @@ def test_a_silent_broker_costs_no_more_than_the_deadline(
                     await client.refresh(timeout_s=0.05)
 
     asyncio.run(run())
+
+
+def test_a_broker_that_hangs_is_not_chosen_while_another_answers(
+    make_broker: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paused broker keeps its connection open; requests for any broker go to the others."""
+    monkeypatch.setattr("headrace.client.network.connection.SILENT_S", 0.05)
+
+    async def scenario(one: Any, two: Any, client: ClusterClient) -> None:
+        await client.refresh()
+        assert await _who(client, ToBroker(2)) == 2
+        two.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda request, version: None
+        with pytest.raises(RequestTimedOut):
+            await _who(client, ToBroker(2), retry=False, timeout_s=0.1)
+        for _ in range(20):  # the choice is random
+            assert await _who(client, ToAnyBroker(), retry=False) == 1
+
+    _with_two(make_broker, scenario)
 
 
 def test_callers_share_one_connection_attempt(make_broker: Make) -> None:

@@ -31,11 +31,12 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "demo|"),
-        (["--port", "0", "--orders", "5"], "demo|--port|0|--orders|5|"),
-        (["--broker-only"], "up|"),
-        (["--broker-only", "--data", "a b"], "up|--data|a b|"),
-        (["--ephemeral", "--broker-only"], "up|--ephemeral|"),
+        ([], "demo|--console|"),
+        (["--no-console"], "demo|"),
+        (["--port", "0", "--orders", "5"], "demo|--console|--port|0|--orders|5|"),
+        (["--broker-only"], "up|--console|"),
+        (["--broker-only", "--data", "a b"], "up|--console|--data|a b|"),
+        (["--ephemeral", "--broker-only"], "up|--console|--ephemeral|"),
     ],
 )
 def test_the_words_reach_the_command(checkout: Path, words: list[str], told: str) -> None:

@@ -51,7 +51,7 @@ def answer_unsupported_version(broker: Broker) -> ApiVersionsResponse:
 def _served_apis(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsResponse:
     image = broker.metadata.image
     # Clients that see these APIs ask for a subscription, again and again.
-    accepts_telemetry = broker.accepts_client_metrics
+    accepts_telemetry = broker.advertises_client_metrics
     keys = [
         ApiVersion(
             api_key=key, min_version=APIS[key].advertised_min, max_version=APIS[key].max_version

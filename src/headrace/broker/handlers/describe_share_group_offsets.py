@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets (key 90), versions 0-1: start offsets of share groups.
 
-* v1: the lag (KIP-1226).
+* v1: the lag (KIP-1226); in a tagged field of Headrace's own also its age.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.lag.group_positions import READ_UNCOMMITTED
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.share.state_topics import Partitions
@@ -21,11 +22,10 @@ from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from headrace.replication.sole_leader import SoleLeader
 from headrace.security.authorization.acl import AclOperation, AclResourceType
-from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from headrace.broker.lag.lag import PartitionLag
     from headrace.broker.node import Broker
     from headrace.coordinator.share_state.share_state_shard import StateSummary
     from headrace.coordinator.share_state.stored_state import SharePartitionKey
@@ -71,8 +71,13 @@ async def _describe_group(
         else:
             failed.append(_failed_topic(topic, ErrorCode.NONE))
     summaries = await broker.coordinators.share_group_states.summaries(group_id, wanted)
+    isolation = broker.coordinators.group_config(group_id).share_isolation_level
+    lags = await broker.lag.of_share_group(
+        {key: each for key, each in summaries.items() if not isinstance(each, CoordinatorError)},
+        skip_aborted=isolation != READ_UNCOMMITTED,
+    )
     return DescribeShareGroupOffsetsResponseGroup(
-        group_id=group_id, topics=[*_described_topics(broker, summaries), *failed]
+        group_id=group_id, topics=[*_described_topics(broker, summaries, lags), *failed]
     )
 
 
@@ -97,7 +102,9 @@ def _stored_partitions(
 
 
 def _described_topics(
-    broker: Broker, summaries: Mapping[SharePartitionKey, StateSummary | CoordinatorError]
+    broker: Broker,
+    summaries: Mapping[SharePartitionKey, StateSummary | CoordinatorError],
+    lags: Mapping[SharePartitionKey, PartitionLag],
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
     topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
     for key, summary in summaries.items():
@@ -107,12 +114,12 @@ def _described_topics(
             topic = topics[key.topic_id] = DescribeShareGroupOffsetsResponseTopic(
                 topic_id=key.topic_id, topic_name=hosted.name if hosted else "", partitions=[]
             )
-        topic.partitions.append(_described_partition(broker, key, summary))
+        topic.partitions.append(_described_partition(key, summary, lags.get(key)))
     return list(topics.values())
 
 
 def _described_partition(
-    broker: Broker, key: SharePartitionKey, summary: StateSummary | CoordinatorError
+    key: SharePartitionKey, summary: StateSummary | CoordinatorError, lag: PartitionLag | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
     described = DescribeShareGroupOffsetsResponsePartition(
         partition_index=key.partition, start_offset=UNKNOWN, lag=UNKNOWN
@@ -121,23 +128,11 @@ def _described_partition(
         return described
     described.start_offset = summary.start_offset
     described.leader_epoch = summary.leader_epoch
-    if summary.start_offset != UNKNOWN and summary.complete_count != UNKNOWN:
-        end_offset = _end_offset(broker, key)
-        if end_offset is not None:
-            described.lag = end_offset - summary.start_offset - summary.complete_count
+    if lag is not None and lag.records is not None:
+        described.lag = lag.records
+        if lag.seconds is not None:
+            described.lag_ms = round(lag.seconds * 1000)
     return described
-
-
-def _end_offset(broker: Broker, key: SharePartitionKey) -> int | None:
-    topic = broker.partitions.by_id.get(key.topic_id)
-    leader = topic.leader(key.partition) if topic is not None else None
-    if not isinstance(leader, SoleLeader):
-        return None
-    try:
-        leader.log  # noqa: B018  # opens the log, which sets the high watermark
-    except StorageError:
-        return None
-    return leader.high_watermark
 
 
 def _failed_topic(

@@ -74,9 +74,9 @@ class HttpPort:
         self._listener = listener
         self._port = 0
         self._methods = settings.words("headrace.http.authentication")
-        self._monitor = LoopMonitor(host.loop, meters.rotate)
+        self._monitor = LoopMonitor(host.loop, meters.fold, meters.rotate)
         self._scraper = Scraper(
-            host.loop, host.offload, host.clock.monotonic, lambda: self._collectors
+            host.loop, host.offload, host.clock.monotonic, lambda: self.collectors
         )
         self._server = HttpServer(
             host.loop,
@@ -193,7 +193,8 @@ class HttpPort:
         return None if tls is None else tls.server_context(LISTENER_NAME)
 
     @cached_property
-    def _collectors(self) -> tuple[Collector, ...]:
+    def collectors(self) -> tuple[Collector, ...]:
+        """Built at the first scrape."""
         return build_collectors(self._host, self._monitor, self._scraper)
 
     @cached_property

@@ -8,18 +8,24 @@ the loop's time. A group is in the result of its coordinator only, so sums over 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.lag.group_positions import (
     CommittedPositions,
     SharePosition,
     SharePositions,
-    positions_of,
+    positions_in,
     share_position,
+    share_positions_of,
 )
 from headrace.broker.lag.lag import PartitionLag, lag_of, share_lag_of
-from headrace.broker.lag.lag_snapshot import GroupLag, LagSnapshot, WaitingForTransaction
+from headrace.broker.lag.lag_snapshot import (
+    GroupLag,
+    HeldBack,
+    LagSnapshot,
+    WaitingForTransaction,
+)
 from headrace.broker.lag.leader_states import (
     CHANNEL,
     REQUEST_TIMEOUT_S,
@@ -32,6 +38,7 @@ from headrace.broker.lag.position_requests import fill_response
 from headrace.broker.lag.positions import PartitionKey, Position
 from headrace.broker.lag.share_summaries import Summaries, read_summaries
 from headrace.broker.lag.time_slices import TimeSlices
+from headrace.coordinator.group.share.share_group import ShareGroup
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
 from headrace.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from headrace.replication.sole_leader import SoleLeader
@@ -39,12 +46,16 @@ from headrace.replication.sole_leader import SoleLeader
 if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
-    from headrace.coordinator.share_state.share_state_shard import ShareStateShard
+    from headrace.coordinator.share_state.share_state_shard import (
+        ShareStateShard,
+        StateSummary,
+    )
 
 FRESH_S: Final = 0.2  # several scrapers, and the collectors of one scrape, share a refresh
 COST_SHARE: Final = 4  # a refresh of one second is used for four
 MAX_POSITIONS_PER_REQUEST: Final = 20_000
 MAX_OPEN_TRANSACTIONS: Final = 1000
+MAX_HELD_BACK: Final = 10_000
 
 
 class ConsumerLagHost(LeaderStatesHost, Protocol):
@@ -123,6 +134,23 @@ class ConsumerLag:
                     await slices.rest()
         return response
 
+    async def of_share_group(
+        self, summaries: Mapping[SharePartitionKey, StateSummary], *, skip_aborted: bool
+    ) -> dict[SharePartitionKey, PartitionLag]:
+        """The lag in partitions whose start offset is known, whatever brokers lead them."""
+        starts = {
+            key: start
+            for key, summary in summaries.items()
+            if (start := share_position(summary, skip_aborted=skip_aborted)) is not None
+        }
+        slices = TimeSlices(self._host.clock)
+        states = await self._leaders.of(await _wanted((), starts, slices), slices)
+        now_ms = self._host.clock.wall_ms()
+        return {
+            key: share_lag_of(start, states.get(PartitionKey(key.topic_id, key.partition)), now_ms)
+            for key, start in starts.items()
+        }
+
     # --- one refresh ----------------------------------------------------------------------------
 
     async def _compute(self) -> LagSnapshot:
@@ -132,24 +160,19 @@ class ConsumerLag:
         summaries = await self._read_summaries(shares, slices)
         starts = _share_starts(shares, summaries)
         # Positions first: an end that was read before a commit would be a lag below zero.
-        states = await self._leaders.of(_wanted(committed, starts), slices)
+        states = await self._leaders.of(await _wanted(committed, starts, slices), slices)
         now_ms = self._host.clock.wall_ms()
-        groups = []
-        for group in committed:
-            groups.append(_committed_lag(group, states, now_ms))
-            if slices.is_over:
-                await slices.rest()
-        share_groups = []
-        for share_group in shares:
-            share_groups.append(_share_lag(share_group, starts, states, now_ms))
-            if slices.is_over:
-                await slices.rest()
+        groups = [await _committed_lag(group, states, now_ms, slices) for group in committed]
+        share_groups = [_share_lag(group, starts, states, now_ms) for group in shares]
         waiting = await self._open_transactions(now_ms, slices)
+        held_back, unknown = await _remarkable(groups, share_groups, slices)
         ended = self._host.clock.monotonic()
         return LagSnapshot(
             groups,
             share_groups,
             waiting,
+            held_back,
+            unknown,
             took_s=ended - began,
             fresh_until=ended + max(FRESH_S, COST_SHARE * (ended - began)),
         )
@@ -164,13 +187,16 @@ class ConsumerLag:
             return committed, shares
         for shard in coordinators.groups.shards():
             for group in tuple(shard.groups.values()):
-                positions = positions_of(shard, group, self._host.metadata.image)
-                if isinstance(positions, SharePositions):
-                    shares.append(positions)
-                else:
-                    committed.append(positions)
-                if slices.is_over:
-                    await slices.rest()
+                if isinstance(group, ShareGroup):
+                    shares.append(share_positions_of(shard, group))
+                    continue
+                positions: dict[PartitionKey, Position | None] = {}
+                topics = shard.offsets.state.committed.topics(group.group_id)
+                for name, offsets in tuple(topics.items()):
+                    positions.update(positions_in(name, offsets, self._host.metadata.image))
+                    if slices.is_over:
+                        await slices.rest()
+                committed.append(CommittedPositions(group.group_id, group.member_count, positions))
         return committed, shares
 
     async def _read_summaries(
@@ -236,8 +262,8 @@ def _share_starts(shares: Sequence[SharePositions], summaries: Summaries) -> Sta
     return starts
 
 
-def _wanted(
-    committed: Sequence[CommittedPositions], starts: Starts
+async def _wanted(
+    committed: Sequence[CommittedPositions], starts: Starts, slices: TimeSlices
 ) -> dict[PartitionKey, list[Position]]:
     """The positions of all groups in each partition, each once."""
     wanted: dict[PartitionKey, dict[Position, None]] = {}
@@ -245,16 +271,21 @@ def _wanted(
         for partition, position in group.positions.items():
             if position is not None:
                 wanted.setdefault(partition, {})[position] = None
+            if slices.is_over:
+                await slices.rest()
     for key, start in starts.items():
         wanted.setdefault(PartitionKey(key.topic_id, key.partition), {})[start.next] = None
     return {partition: list(positions) for partition, positions in wanted.items()}
 
 
-def _committed_lag(group: CommittedPositions, states: States, now_ms: int) -> GroupLag:
-    partitions: dict[PartitionKey, PartitionLag | None] = {
-        each: None if position is None else lag_of(position, states.get(each), now_ms)
-        for each, position in group.positions.items()
-    }
+async def _committed_lag(
+    group: CommittedPositions, states: States, now_ms: int, slices: TimeSlices
+) -> GroupLag:
+    partitions: dict[PartitionKey, PartitionLag | None] = {}
+    for each, position in group.positions.items():
+        partitions[each] = None if position is None else lag_of(position, states.get(each), now_ms)
+        if slices.is_over:
+            await slices.rest()
     return GroupLag(group.group_id, group.members, partitions)
 
 
@@ -267,3 +298,22 @@ def _share_lag(group: SharePositions, starts: Starts, states: States, now_ms: in
                 each = PartitionKey(topic_id, index)
                 partitions[each] = share_lag_of(start, states.get(each), now_ms)
     return GroupLag(group.group_id, group.members, partitions)
+
+
+async def _remarkable(
+    groups: Sequence[GroupLag], share_groups: Sequence[GroupLag], slices: TimeSlices
+) -> tuple[list[HeldBack], int]:
+    """What open transactions hold back, and the number of partitions whose lag is unknown."""
+    held_back: list[HeldBack] = []
+    unknown = 0
+    for group in groups:
+        for each, lag in group.partitions.items():
+            if lag is not None:
+                unknown += lag.records is None
+                if lag.held_back and len(held_back) < MAX_HELD_BACK:
+                    held_back.append(HeldBack(group.group_id, each, lag.held_back))
+            if slices.is_over:
+                await slices.rest()
+    for group in share_groups:
+        unknown += sum(lag is not None and lag.records is None for lag in group.partitions.values())
+    return held_back, unknown

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from headrace.broker.lag.positions import PartitionKey, Position
 from headrace.cluster.image import MetadataImage
-from headrace.coordinator.group.group import Group, GroupType
 from headrace.coordinator.group.group_shard import GroupShard
+from headrace.coordinator.group.offsets.offset_table import OffsetAndMetadata
 from headrace.coordinator.group.share.share_group import ShareGroup
 from headrace.coordinator.group.share.state_topics import Partitions
 from headrace.coordinator.share_state.share_state_shard import StateSummary
@@ -52,40 +52,35 @@ class SharePosition:
     """The first record that is not finished: the stored start offset may be behind it."""
 
 
-def positions_of(
-    shard: GroupShard, group: Group, image: MetadataImage
-) -> CommittedPositions | SharePositions:
-    """The positions of one group of the shard."""
-    if group.kind is GroupType.SHARE:
-        assert isinstance(group, ShareGroup)
-        isolation = shard.config(group.group_id).share_isolation_level
-        return SharePositions(
-            group.group_id,
-            group.member_count,
-            isolation != READ_UNCOMMITTED,
-            group.state_topics.initialized_partitions(),
-        )
-    return CommittedPositions(group.group_id, group.member_count, _committed(shard, group, image))
+def share_positions_of(shard: GroupShard, group: ShareGroup) -> SharePositions:
+    """The share partitions of one group of the shard."""
+    isolation = shard.config(group.group_id).share_isolation_level
+    return SharePositions(
+        group.group_id,
+        group.member_count,
+        isolation != READ_UNCOMMITTED,
+        group.state_topics.initialized_partitions(),
+    )
 
 
-def _committed(
-    shard: GroupShard, group: Group, image: MetadataImage
+def positions_in(
+    name: str, committed: Mapping[int, OffsetAndMetadata], image: MetadataImage
 ) -> dict[PartitionKey, Position | None]:
-    positions: dict[PartitionKey, Position | None] = {}
-    for name, committed in shard.offsets.state.committed.topics(group.group_id).items():
-        topic = image.topics.get(name)
-        if topic is None:
-            continue
-        topic_id = topic.topic_id
-        current = {
-            index: Position(each.value.offset)
-            for index, each in committed.items()
-            if each.value.topic_id in (topic_id, ZERO_UUID)
-        }
-        if current:
-            for index in range(len(topic.partitions)):
-                positions[PartitionKey(topic_id, index)] = current.get(index)
-    return positions
+    """The positions in one topic, of all its partitions; none if no offset is for this topic."""
+    topic = image.topics.get(name)
+    if topic is None:
+        return {}
+    topic_id = topic.topic_id
+    current = {
+        index: Position(each.value.offset)
+        for index, each in committed.items()
+        if each.value.topic_id in (topic_id, ZERO_UUID)
+    }
+    if not current:
+        return {}
+    return {
+        PartitionKey(topic_id, index): current.get(index) for index in range(len(topic.partitions))
+    }
 
 
 def share_position(summary: StateSummary, *, skip_aborted: bool) -> SharePosition | None:

@@ -45,6 +45,14 @@ class TopicTotal(NamedTuple):
     records: int | None
 
 
+class HeldBack(NamedTuple):
+    """A partition where an open transaction holds back a group's read_committed consumers."""
+
+    group_id: str
+    partition: PartitionKey
+    records: int
+
+
 class WaitingForTransaction(NamedTuple):
     """A partition with an open transaction."""
 
@@ -63,17 +71,12 @@ class LagSnapshot:
     groups: Sequence[GroupLag] = ()
     share_groups: Sequence[GroupLag] = ()
     open_transactions: Sequence[WaitingForTransaction] = ()
+    held_back: Sequence[HeldBack] = ()
+    unknown_partitions: int = 0
+    """The number of partitions of groups whose lag is not known."""
     took_s: float = 0.0
     fresh_until: float = 0.0
     """In seconds of the monotonic clock."""
-
-    def unknown_count(self) -> int:
-        """The number of partitions of groups whose lag is not known."""
-        return sum(
-            lag is not None and lag.records is None
-            for group in (*self.groups, *self.share_groups)
-            for lag in group.partitions.values()
-        )
 
 
 def detailed_groups(groups: Iterable[GroupLag], limit: int) -> list[GroupLag]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.broker.membership.peers import Peers
 
 CHANNEL: Final = "lag"  # requests of the other channels never wait for these
-POSITIONS_PER_REQUEST: Final = 2000  # encoded, and decoded, within a few milliseconds
+POSITIONS_PER_REQUEST: Final = 500  # each is encoded, or decoded, within a millisecond or two
 REQUEST_TIMEOUT_S: Final = 2.0  # a scrape waits for the answers
 
 States = dict[PartitionKey, PartitionState]
@@ -52,7 +52,9 @@ class LeaderStates:
 
     async def of(self, wanted: Wanted, slices: TimeSlices) -> States:
         """The states that the leaders know; a partition without a leader has none."""
-        here, elsewhere = _by_leader(wanted, self._host.metadata.image, self._host.node_id)
+        here, elsewhere = await _by_leader(
+            wanted, self._host.metadata.image, self._host.node_id, slices
+        )
         asked = [
             self._ask(broker_id, part)
             for broker_id, partitions in elsewhere.items()
@@ -97,13 +99,15 @@ class LeaderStates:
         return dict(states_in(response, known, lambda name: by_name.get(name, b"")))
 
 
-def _by_leader(
-    wanted: Wanted, image: MetadataImage, node_id: int
+async def _by_leader(
+    wanted: Wanted, image: MetadataImage, node_id: int, slices: TimeSlices
 ) -> tuple[Wanted, dict[int, dict[PartitionKey, Sequence[Position]]]]:
     """The partitions that this broker leads, and those of each other broker."""
     here: dict[PartitionKey, Sequence[Position]] = {}
     elsewhere: dict[int, dict[PartitionKey, Sequence[Position]]] = {}
     for each, positions in wanted.items():
+        if slices.is_over:
+            await slices.rest()
         topic = image.topics_by_id.get(each.topic_id)
         partition = topic.partition(each.partition) if topic is not None else None
         if partition is None or partition.leader == NO_LEADER:

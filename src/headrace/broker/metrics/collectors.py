@@ -29,6 +29,7 @@ from headrace.broker.metrics.process_collector import (
 )
 from headrace.broker.metrics.replica_collector import ReplicaCollector, ReplicaCollectorHost
 from headrace.broker.metrics.request_collector import RequestCollector, RequestCollectorHost
+from headrace.broker.metrics.store_collector import StoreCollector, StoreCollectorHost
 from headrace.broker.metrics.telemetry_collectors import (
     TelemetryCollectorsHost,
     telemetry_collectors,
@@ -48,6 +49,7 @@ class CollectorsHost(
     ProcessCollectorHost,
     ReplicaCollectorHost,
     RequestCollectorHost,
+    StoreCollectorHost,
     TelemetryCollectorsHost,
     Protocol,
 ):
@@ -66,6 +68,7 @@ def build_collectors(
     return (
         ProcessCollector(broker, monitor, scrapes),
         ControllerCollector(broker),
+        StoreCollector(broker),
         ReplicaCollector(broker, traffic),
         TopicCollector(broker, traffic),
         RequestCollector(broker, meters),

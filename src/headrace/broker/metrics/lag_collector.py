@@ -87,13 +87,13 @@ class LagCollector:
                 f"{MAX_PARTITIONS_SETTING}.",
                 len(groups) - len(detailed),
             )
-        yield _held_back(detailed_groups(snapshot.groups, limit), self._topic_name)
+        yield _held_back(snapshot, self._topic_name)
         yield from _transactions(snapshot)
         yield gauge(
             "headrace_lag_unknown_partitions",
             "Partitions of groups whose lag is unknown, because their leader did not answer or the "
             "log could not be read.",
-            snapshot.unknown_count(),
+            snapshot.unknown_partitions,
         )
         yield gauge(
             "headrace_lag_refresh_seconds",
@@ -201,13 +201,12 @@ def _records(lag: PartitionLag | None) -> float | None:
     return None if lag.records is None else float(lag.records)
 
 
-def _held_back(groups: Sequence[GroupLag], topic_name: TopicName) -> MetricFamily:
+def _held_back(snapshot: LagSnapshot, topic_name: TopicName) -> MetricFamily:
     def samples() -> Iterator[Sample]:
-        for group in groups:
-            for (topic_id, index), lag in group.partitions.items():
-                topic = topic_name(topic_id)
-                if topic is not None and lag is not None and lag.held_back:
-                    yield (group.group_id, topic, str(index)), float(lag.held_back)
+        for group_id, (topic_id, index), records in snapshot.held_back:
+            topic = topic_name(topic_id)
+            if topic is not None:
+                yield (group_id, topic, str(index)), float(records)
 
     return _gauge(
         "headrace_consumergroup_lag_held_back",

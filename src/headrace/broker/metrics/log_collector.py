@@ -113,12 +113,14 @@ class LogCollector:
             "logDirectory",
             uncleanable,
         )
-        if status.last_pass_ms >= 0:
-            yield gauge(
-                "kafka_log_logcleanermanager_time_since_last_run_ms",
-                "Time since the cleaner began its last pass.",
-                max(0, self._host.clock.wall_ms() - status.last_pass_ms),
-            )
+        since_ms = self._host.clock.wall_ms() - status.last_pass_ms
+        yield MetricFamily(
+            "kafka_log_logcleanermanager_time_since_last_run_ms",
+            "gauge",
+            "Time since the cleaner began its last pass.",
+            (),
+            (((), max(0, since_ms)),) if status.last_pass_ms >= 0 else (),
+        )
         for name, help_, value in (
             ("logs", "Logs that were compacted.", status.logs_cleaned),
             ("bytes_read", "Bytes that the cleaner has read.", status.bytes_read),

@@ -23,14 +23,17 @@ class LoopMonitor:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        fold: Callable[[], None],
         rotate: Callable[[], None],
         cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`rotate` begins new windows elsewhere; `cpu_s` is the CPU time of the loop's thread."""
+        """`fold` counts recorded durations elsewhere, `rotate` begins new windows there; `cpu_s` is
+        the CPU time of the loop's thread."""
         self.lag = Durations()
         self.idle_share = 1.0
         """Of the last interval; 0 if the thread was always busy."""
         self._loop = loop
+        self._fold = fold
         self._rotate = rotate
         self._cpu_s = cpu_s
         self._window_began = loop.time()
@@ -49,6 +52,7 @@ class LoopMonitor:
             busy = (cpu - self._cpu_at_tick) / elapsed_s
             self.idle_share = min(1.0, max(0.0, 1 - busy))
         self._ticked_at, self._cpu_at_tick = now, cpu
+        self._fold()
         if now - self._window_began >= WINDOW_S:
             self._window_began = now
             self.lag.rotate()

@@ -8,6 +8,7 @@ from headrace.broker.access.access_control import AccessControl
 from headrace.broker.metrics.samples import counter, gauge
 from headrace.broker.network.server import Server
 from headrace.broker.quotas.client_quotas import ClientQuotas
+from headrace.cluster.http_listener import LISTENER_NAME
 from headrace.cluster.settings import BrokerSettings
 from headrace.metrics.family import Kind, MetricFamily, Sample
 
@@ -84,6 +85,8 @@ class NetworkCollector:
 
     def _family(self, name: str, kind: Kind, help_: str, values: Mapping[str, int]) -> MetricFamily:
         listeners = [each.name for each in self._host.settings.listeners]
+        if "authentication" in name:  # the HTTP port has no connections of Kafka's kind
+            listeners.append(LISTENER_NAME)
         samples = tuple(((each, ONLY_PROCESSOR), values.get(each, 0)) for each in listeners)
         return MetricFamily(PREFIX + name, kind, help_, LABELS, samples)
 

@@ -56,6 +56,7 @@ class RequestCollector:
         self._meters = meters
 
     def collect(self) -> Iterator[MetricFamily | None]:
+        self._meters.fold()
         named = tuple(self._meters.named())
         yield MetricFamily(
             f"{PREFIX}requests_total",
@@ -147,7 +148,7 @@ def _errors(named: _Named) -> Iterator[Sample]:
     for name, meters in named:
         counts: dict[str, int] = {}
         for meter in meters:
-            for code, count in tuple(meter.errors.items()):
+            for code, count in meter.error_counts().items():
                 title = _code_name(code)
                 counts[title] = counts.get(title, 0) + count
         for title, count in counts.items():

@@ -1,7 +1,6 @@
 """Dispatch that counts and times requests: used if the broker has an HTTP port."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import cast
 
 from headrace.broker.network.connection import Connection, Encode, Parts, Pipelined, Serial
@@ -30,6 +29,7 @@ class MeteredDispatcher(Dispatcher):
         self._meters = meters
         self._monotonic = monotonic
         self._meter: RequestMeter | None = None  # of the request that was just started
+        self._start_request = super().dispatch
 
     def dispatch(
         self, connection: Connection, frame: memoryview
@@ -37,7 +37,7 @@ class MeteredDispatcher(Dispatcher):
         monotonic = self._monotonic
         started = monotonic()
         try:
-            reply = super().dispatch(connection, frame)
+            reply = self._start_request(connection, frame)
         except Exception:
             self._meter = None
             self._meters.invalid += 1
@@ -46,9 +46,11 @@ class MeteredDispatcher(Dispatcher):
         if meter is None:  # answered without a handler
             return reply
         worked_s = monotonic() - started
-        queued_s = max(0.0, started - connection.last_active)
+        queued_s = started - connection.last_active
         if reply.__class__ is list or reply is None:
-            meter.answered_at_once(queued_s, worked_s)
+            record = meter.record_at_once
+            record(queued_s)
+            record(worked_s)
             return reply
         waiting = cast("Pipelined | Serial", reply)
         waiting.encode = _Timed(
@@ -64,26 +66,35 @@ class MeteredDispatcher(Dispatcher):
     def _route(self, key: int) -> Route:
         route = super()._route(key)
         meter = self._meters.of(route.spec.key)
-        metered = self._metered_fetch if route.spec.key is ApiKey.FETCH else self._metered
-        route.handle = partial(metered, meter, route.handle)
+        metered = self._metered(meter, route.handle)
+        if route.spec.key is ApiKey.FETCH:
+            followers = self._metered(self._meters.of_followers, route.handle)
+            route.handle = _by_reader(metered, followers)
+        else:
+            route.handle = metered
         return route
 
-    def _metered(
-        self, meter: RequestMeter, handle: Handle, context: Context, request: Struct
-    ) -> Reply:
-        self._meter = meter
-        meter.requests[context.version] += 1
-        reply = handle(context, request)
-        if isinstance(reply, (bytes, Struct)):
-            meter.count_answer(reply)
-        return reply
+    def _metered(self, meter: RequestMeter, handle: Handle) -> Handle:
+        requests = meter.requests
 
-    def _metered_fetch(
-        self, meter: RequestMeter, handle: Handle, context: Context, request: Struct
-    ) -> Reply:
-        if is_from_follower(request):
-            meter = self._meters.of_followers
-        return self._metered(meter, handle, context, request)
+        def metered(context: Context, request: Struct) -> Reply:
+            self._meter = meter
+            requests[context.version] += 1
+            reply = handle(context, request)
+            if reply.__class__ is bytes:
+                meter.encoded += 1
+            elif isinstance(reply, Struct):
+                meter.count_answer(reply)
+            return reply
+
+        return metered
+
+
+def _by_reader(consumers: Handle, followers: Handle) -> Handle:
+    def metered(context: Context, request: Struct) -> Reply:
+        return (followers if is_from_follower(request) else consumers)(context, request)
+
+    return metered
 
 
 class _Timed:

@@ -1,16 +1,17 @@
 """Counts and times the requests of each API, as Kafka's RequestMetrics.
 
 A broker without an HTTP port has no meters: it dispatches requests as if this module did not exist.
-The meters' attributes are plain numbers and arrays, which dispatch changes in place: a request
-costs about half a microsecond.
+The meters' attributes are plain numbers and arrays, which dispatch changes in place.
 """
 
 import asyncio
+from array import array
 from collections.abc import Callable, Iterator
+from operator import add
 from typing import Any, Final, TypeVar
 
 from headrace.broker.network.error_counts import CountErrors, error_counter
-from headrace.metrics.durations import FOLD_AT, Durations
+from headrace.metrics.durations import Durations
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 
 T = TypeVar("T")
@@ -23,11 +24,14 @@ class RequestMeter:
     """The requests of one API; a consumer's Fetch and a follower's have a meter each."""
 
     __slots__ = (
+        "_at_once",
         "_count_errors",
+        "encoded",
         "errors",
         "local",
         "name",
         "queue",
+        "record_at_once",
         "remote",
         "requests",
         "total",
@@ -40,7 +44,13 @@ class RequestMeter:
         self.requests = [0] * (spec.max_version + 1)
         """By version."""
         self.errors: dict[int, int] = {}
-        """By error code."""
+        """By error code, apart from those of `encoded`."""
+        self.encoded = 0
+        """Responses that the handler had encoded, which it does for successes only."""
+        self._at_once: array[float] = array("d")
+        self.record_at_once = self._at_once.append
+        """Records a request that is answered at once, by two calls: the time until it started, and
+        the time of the event loop for it. `fold` must be called now and then."""
         self.queue = Durations()
         """From the arrival of the request's last bytes to its start."""
         self.local = Durations()
@@ -58,18 +68,10 @@ class RequestMeter:
         """Counts the error codes of a response."""
         if answer is None:
             return
-        if isinstance(answer, bytes):  # encoded by the handler, which does so for successes only
-            self.errors[NO_ERROR] = self.errors.get(NO_ERROR, 0) + 1
+        if isinstance(answer, bytes):
+            self.encoded += 1
         elif self._count_errors is not None:
             self._count_errors(answer, self.errors)
-
-    def answered_at_once(self, queued_s: float, worked_s: float) -> None:
-        queue = self.queue.buffer
-        queue.append(queued_s)
-        self.local.buffer.append(worked_s)
-        self.total.buffer.append(queued_s + worked_s)
-        if len(queue) >= FOLD_AT:
-            self.fold()
 
     def starts_waiting(self, future: "asyncio.Future[object]") -> None:
         """Counts a request as waiting until its answer is available or its client is gone."""
@@ -88,7 +90,7 @@ class RequestMeter:
     def fast_path_served(self, version: int, count: int, worked_s: float, total_s: float) -> None:
         """Counts requests that one pass of a fast path has served."""
         self.requests[version] += count
-        self.errors[NO_ERROR] = self.errors.get(NO_ERROR, 0) + count
+        self.encoded += count
         self.queue.add_many(0.0, count)
         self.local.add_many(worked_s / count, count)
         if total_s > worked_s:
@@ -98,13 +100,31 @@ class RequestMeter:
     @property
     def cpu_s(self) -> float:
         """Time of the event loop for all these requests."""
+        self.fold()
         return self.local.sum + self.work_s
 
+    def error_counts(self) -> dict[int, int]:
+        """By error code, NONE included."""
+        counts = dict(self.errors)
+        if self.encoded:
+            counts[NO_ERROR] = counts.get(NO_ERROR, 0) + self.encoded
+        return counts
+
     def fold(self) -> None:
+        """Counts the requests since the last call."""
+        times = self._at_once
+        if not times:
+            return
+        queued, worked = times[0::2], times[1::2]
+        del times[:]
+        self.queue.buffer.extend(queued)
+        self.local.buffer.extend(worked)
+        self.total.buffer.extend(map(add, queued, worked))
         for each in (self.queue, self.local, self.remote, self.total):
             each.fold()
 
     def rotate(self) -> None:
+        self.fold()
         for each in (self.queue, self.local, self.remote, self.total):
             each.rotate()
 
@@ -162,6 +182,10 @@ class RequestMeters:
         fetches = tuple(meter for meter in self if meter.name in _FETCHES)
         if fetches:
             yield "Fetch", fetches
+
+    def fold(self) -> None:
+        for meter in self:
+            meter.fold()
 
     def rotate(self) -> None:
         for meter in self:

@@ -90,8 +90,9 @@ def append_batch(
     """
     index = data.index
     records = data.records
-    if leader.traffic is not None:
-        leader.traffic.produces += 1
+    traffic = leader.traffic
+    if traffic is not None:
+        traffic.produces += 1
     if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
         return error_response(
             index,

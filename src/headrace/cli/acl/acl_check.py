@@ -15,8 +15,6 @@ from headrace.cli.acl.acl_words import (
     parse_operation,
     parse_principal_word,
     parse_resource,
-    rule_of,
-    word_of,
 )
 from headrace.cli.command import command
 from headrace.cli.error_messages import usage
@@ -25,6 +23,7 @@ from headrace.cli.output import Fields, counted, remark
 from headrace.cli.session import Session
 from headrace.client.admin.acls import list_acls
 from headrace.client.client import ClusterClient
+from headrace.operations.acl_text import rule_of, word_of
 from headrace.security.authorization.acl import ANY_HOST, Acl, AclOperation, PatternType
 from headrace.security.authorization.acl_filter import AclFilter
 from headrace.security.authorization.acl_index import AclIndex

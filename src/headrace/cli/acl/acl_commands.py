@@ -36,7 +36,6 @@ from headrace.cli.acl.acl_words import (
     parse_permission,
     parse_principals,
     row_of,
-    rule_of,
 )
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
@@ -47,6 +46,7 @@ from headrace.cli.session import Session
 from headrace.client.admin.acls import create_acls, delete_acls, list_acls
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
+from headrace.operations.acl_text import rule_of
 from headrace.security.authorization.acl import (
     Acl,
     AclOperation,

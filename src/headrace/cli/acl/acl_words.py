@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from headrace.cli.error_messages import usage
 from headrace.name_suggestion import nearest_name
+from headrace.operations.acl_text import word_of
 from headrace.security.authorization.acl import (
     ANY_HOST,
     CLUSTER_NAME,
@@ -29,11 +30,6 @@ _CLUSTER: Final = "cluster"
 _WILDCARDS: Final = ("UNKNOWN", "ANY")
 
 CodeT = TypeVar("CodeT", bound=Code)
-
-
-def word_of(code: Code) -> str:
-    """`describe-configs` for DESCRIBE_CONFIGS."""
-    return code.name.lower().replace("_", "-")
 
 
 def parse_principals(words: Iterable[str]) -> list[str]:
@@ -113,18 +109,6 @@ def facts_of(acl: Acl) -> dict[str, str]:
 def row_of(acl: Acl) -> tuple[str, ...]:
     """An ACL as a row under `HEADERS`."""
     return tuple(facts_of(acl).values())
-
-
-def rule_of(acl: Acl) -> str:
-    """An ACL as a sentence: `allow User:alice to read topic orders`."""
-    type_, name, pattern_type = acl.pattern
-    resource = word_of(type_)
-    if type_ is not AclResourceType.CLUSTER:
-        prefix = "" if pattern_type.name == "LITERAL" else f"{word_of(pattern_type)} "
-        resource = f"{resource} {prefix}{name}"
-    host = "" if acl.host == ANY_HOST else f" from {acl.host}"
-    verb = word_of(acl.operation)
-    return f"{word_of(acl.permission)} {acl.principal} to {verb} {resource}{host}"
 
 
 def _parse(kind: type[CodeT], word: str, what: str) -> CodeT:

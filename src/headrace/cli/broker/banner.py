@@ -41,7 +41,7 @@ def welcome(
         servers=bootstrap_servers,
         data=data,
         program=program_name(),
-        metrics=_metrics(http),
+        metrics=metrics_line(http),
     )
 
 
@@ -51,7 +51,8 @@ def serves(node_id: int, servers: str, http: str | None = None) -> str:
     return f"Headrace {__version__}: broker {node_id} serves {servers}{metrics}\n"
 
 
-def _metrics(http: str | None) -> str:
+def metrics_line(http: str | None) -> str:
+    """The line with the address of the HTTP port, if there is one."""
     return "" if http is None else f"  metrics are at       {http}/metrics\n"
 
 

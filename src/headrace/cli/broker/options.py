@@ -31,6 +31,7 @@ class UpOptions(NamedTuple):
     set: tuple[str, ...] = ()
     log_format: Literal["text", "logfmt", "json"] | None = None
     verbose: bool = False
+    console: bool = False
 
 
 class Option(NamedTuple):
@@ -102,6 +103,7 @@ UP_OPTIONS: Final = (
         "flag",
         "Log one level more: `up` logs normal events, too, and `broker start` details.",
     ),
+    Option("console", "flag", "Start the web console as well, on http://127.0.0.1:9645/."),
 )
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields

@@ -17,7 +17,7 @@ from headrace.certificate_files import (
     CertificatesUnavailable,
     write_file,
 )
-from headrace.cli.broker.banner import NOWHERE, program_name
+from headrace.cli.broker.banner import NOWHERE, metrics_line, program_name
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings
 from headrace.local_security import (
@@ -45,7 +45,7 @@ Headrace {version} is up, with TLS, passwords and access control.
   topics are kept in   {data}
   client settings      {client}
                        {java} (Java)
-
+{metrics}
 The settings are those of the user {admin!r}, who may do everything.
 Try it from another terminal:
 
@@ -111,6 +111,7 @@ class SecuredNode:
         return WELCOME.format(
             version=__version__,
             servers=servers,
+            metrics=metrics_line(None if broker.http is None else broker.http.address),
             data=NOWHERE if self._keeps is None else ", ".join(self._keeps),
             client=self.client,
             java=self._java,

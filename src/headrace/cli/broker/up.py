@@ -32,6 +32,7 @@ from headrace.process_tuning import collect_rarely, keep_freed_memory, loop_fact
 
 if TYPE_CHECKING:
     from headrace.broker.tls.tls_listeners import TlsListeners
+    from headrace.cli.broker.console_process import ConsoleProcess
 
 FAILED = 1
 WRONG_SETTINGS = 2
@@ -68,13 +69,44 @@ def up(options: UpOptions) -> int:
             except CertificatesUnavailable as error:
                 raise BadCommand(str(error)) from error
             greeting = secured.greeting
+        start_console = None
+        if options.console:
+            start_console = _console_starter(options, secured.client if options.secure else None)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve_until_stopped(settings, temporary, greeting, environment))
+            return runner.run(
+                _serve_until_stopped(settings, temporary, greeting, environment, start_console)
+            )
     except (BadCommand, InvalidSetting, StartupError) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return FAILED
     finally:
         _remove_directory(temporary)
+
+
+def _console_starter(
+    options: UpOptions, client_file: Path | None
+) -> "Callable[[Broker], ConsoleProcess]":
+    """Starts the console once the broker serves; `client_file` has TLS settings for its clients.
+
+    A broker on a free port has a console on a free port.
+    """
+    from importlib.util import find_spec
+
+    from headrace.cli.broker.console_process import ConsoleProcess
+
+    if find_spec("starlette") is None:
+        raise BadCommand(
+            "--console needs packages that are not installed: pip install 'headrace[console]'"
+        )
+
+    def begin(broker: Broker) -> ConsoleProcess:
+        return ConsoleProcess(
+            broker.bootstrap_servers,
+            None if client_file is None else _read_file(client_file),
+            free_port=options.port == 0,
+        )
+
+    return begin
 
 
 def start(options: UpOptions) -> int:
@@ -213,6 +245,7 @@ async def _serve_until_stopped(
     temporary: Path | None,
     greeting: Callable[[Broker], str],
     environment: Environment | None = None,
+    start_console: "Callable[[Broker], ConsoleProcess] | None" = None,
 ) -> int:
     broker = Broker(settings, environment=environment, ephemeral=temporary is not None)
     stop_requested = asyncio.Event()
@@ -221,11 +254,14 @@ async def _serve_until_stopped(
     if systemd_listens() or (broker.tls is not None and not (sys.stdin and sys.stdin.isatty())):
         _reload_on_hangup(broker.tls)
     _print(greeting(broker))
+    console = None if start_console is None else start_console(broker)
     notify_systemd("READY=1")
     keep_freed_memory()
     collect_rarely()
     await broker.wait_until_ended(asyncio.create_task(stop_requested.wait()))
     notify_systemd("STOPPING=1")
+    if console is not None:
+        await asyncio.to_thread(console.stop)
     if broker.ended.done():  # the broker has logged the reason
         # A normal exit would wait for threads that are blocked on the disk.
         _remove_directory(temporary)

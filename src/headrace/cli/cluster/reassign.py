@@ -9,15 +9,7 @@ import typer
 from headrace.cli import completion
 from headrace.cli.byte_rates import parse_byte_rate
 from headrace.cli.cluster.reassign_execution import PlanView, ReassignJob
-from headrace.cli.cluster.reassign_plan import (
-    PlannedMove,
-    balanced,
-    changes_of,
-    copied,
-    leaders_of,
-    parse_brokers,
-    replicas_of,
-)
+from headrace.cli.cluster.reassign_plan import balanced, changes_of, parse_brokers
 from headrace.cli.cluster.reassignment_file import Plan, read_plan, write_plan
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
@@ -32,6 +24,8 @@ from headrace.client.admin.reassignments import Move, alter_reassignments, list_
 from headrace.client.admin.throttles import clear_throttle, find_throttled
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
+from headrace.operations.reassignment_plan import PlannedMove, placement_of
+from headrace.operations.reassignment_progress import copied, leaders_of
 
 Topics = Annotated[
     list[str],
@@ -125,7 +119,7 @@ def reassign(
         overview = await take_overview(client, timeout_s=session.timeout_s)
         under_way = await list_reassignments(client, timeout_s=session.timeout_s)
         chosen = _limit_to_topics(overview, topic)
-        now = replicas_of(overview, under_way)
+        now = placement_of(overview.topics, under_way)
         if read is not None:
             _refuse_unknown_brokers(read, overview)
         wanted = read if read is not None else balanced(chosen, under_way, brokers)

@@ -7,13 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.cli.cluster.reassign_plan import (
-    PlannedMove,
-    Replicas,
-    broker_totals,
-    copied,
-    leaders_of,
-)
 from headrace.cli.cluster.reassignment_file import plan_facts
 from headrace.cli.cluster.status import Overview
 from headrace.cli.error_messages import sentence
@@ -26,6 +19,8 @@ from headrace.client.admin.reassignments import Move, alter_reassignments, list_
 from headrace.client.admin.throttles import clear_throttle, set_throttle
 from headrace.client.client import ClusterClient
 from headrace.client.results import TopicPartition
+from headrace.operations.reassignment_plan import PlannedMove, Replicas, broker_totals
+from headrace.operations.reassignment_progress import copied, leaders_of
 from headrace.protocol.errors import ErrorCode
 
 POLL_S: Final = 0.5

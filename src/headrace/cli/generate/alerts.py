@@ -56,6 +56,15 @@ CLUSTER: Final = (
         "ZooKeeper is probably unreachable.",
     ),
     Alert(
+        "HeadraceZooKeeperLost",
+        "headrace_metadata_store_connected == 0",
+        1,
+        CRITICAL,
+        "Broker {{ $labels.instance }} has no connection to ZooKeeper",
+        "Leaders still serve, but no leader can be elected and no metadata can change. When the "
+        "session ends, the broker is no longer a member of the cluster.",
+    ),
+    Alert(
         "HeadraceOfflinePartitions",
         "sum by (cluster) (kafka_controller_kafkacontroller_offlinepartitionscount) > 0",
         1,

@@ -74,6 +74,11 @@ OVERVIEW: Final = Dashboard(
             "min(headrace_log_directory_free_bytes / headrace_log_directory_capacity_bytes) * 100",
         ),
         _number("Connections", "sum(kafka_server_socket_server_metrics_connection_count)"),
+        _number(
+            "Brokers without ZooKeeper",
+            "count(headrace_metadata_store_connected == 0) or vector(0)",
+            1,
+        ),
         Row("Traffic"),
         Panel("Records in", (Query(_traffic("messagesin", "instance", 'topic=""')),), "records/s"),
         Panel("Bytes in", (Query(_traffic("bytesin", "instance", 'topic=""')),), "Bps"),

@@ -21,7 +21,7 @@ RECORDED: Final = {
     "headrace:disk_free:ratio": "headrace_log_directory_free_bytes / "
     "headrace_log_directory_capacity_bytes",
 }
-"""Series that the dashboards use over long times."""
+"""Rates and sums that are computed once, for long time ranges and for your own dashboards."""
 
 
 def alert_rules(*, job: str, runbooks: str) -> dict[str, object]:

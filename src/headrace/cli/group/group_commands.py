@@ -10,13 +10,6 @@ from headrace.cli.command import command
 from headrace.cli.confirmation import Execute
 from headrace.cli.error_messages import not_found, refused
 from headrace.cli.exit_codes import CommandFailed, ExitCode
-from headrace.cli.group.group_lag import (
-    Lag,
-    TotalLag,
-    lags_of_group,
-    lags_of_groups,
-    total_lag,
-)
 from headrace.cli.group.group_options import (
     OnlyTopics,
     Shift,
@@ -35,7 +28,6 @@ from headrace.cli.group.group_removal import (
 )
 from headrace.cli.group.seek import (
     PlannedMove,
-    Positions,
     goal_of,
     move_group,
     partitions_named,
@@ -58,6 +50,14 @@ from headrace.client.admin.offsets import (
 )
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
+from headrace.operations.group_lag import (
+    Lag,
+    TotalLag,
+    lags_of_group,
+    lags_of_groups,
+    total_lag,
+)
+from headrace.operations.group_moves import Positions
 from headrace.protocol.errors import ErrorCode
 
 LAG_HEADERS: Final = ("TOTAL LAG", "LAG (S)")

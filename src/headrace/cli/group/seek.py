@@ -5,60 +5,29 @@ Consumer groups and share groups share this module.
 
 import csv
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from headrace.cli.confirmation import is_approved
 from headrace.cli.error_messages import sentence, usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
-from headrace.cli.offset_lookup import bounds_of, resolve
+from headrace.cli.offset_lookup import bounds_of
 from headrace.cli.output import Table, code_of, counted, remark
-from headrace.cli.position_parser import AtOffset, Start, parse_start
-from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
+from headrace.cli.position_parser import parse_start
+from headrace.cli.session import (
+    Session,
+    find_topics,
+    parse_partitions,
+    partitions_of,
+    values_of,
+)
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
+from headrace.operations.group_moves import Goal, Positions, Target, Targets, requested_offsets
 
 _COLUMNS = 3
 _HEADERS = ("TOPIC", "PARTITION", "BEFORE", "AFTER", "START", "END")
-
-Positions: TypeAlias = Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The new offset in a partition: the requested one, limited to the range of the log."""
-
-    requested: int
-    start: int
-    end: int
-
-    @property
-    def offset(self) -> int:
-        return min(max(self.requested, self.start), self.end)
-
-    @property
-    def is_clamped(self) -> bool:
-        return self.offset != self.requested
-
-
-Targets: TypeAlias = Mapping[TopicPartition, Target]
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """The target of a move; exactly one of the four fields is set."""
-
-    place: Start | None = None
-    shift: int | None = None
-    group: str | None = None
-    offsets: Mapping[TopicPartition, int] | None = None
-
-    @property
-    def names_partitions(self) -> bool:
-        """Whether the goal itself selects the partitions to move."""
-        return self.group is not None or self.offsets is not None
 
 
 def goal_of(to: str | None, shift: int | None, group: str | None, file: Path | None) -> Goal:
@@ -121,14 +90,9 @@ async def plan_move(
     if not partitions:
         raise usage("the group has no committed offsets; select topics with --topic TOPIC")
     bounds = await bounds_of(client, partitions, timeout_s=session.timeout_s)
-    if isinstance(goal.place, AtOffset):
-        requested: Positions = dict.fromkeys(partitions, goal.place.offset)
-    elif goal.place is not None:
-        requested = await resolve(client, bounds, goal.place, timeout_s=session.timeout_s)
-    elif goal.shift is not None:
-        requested = {each: current.get(each, bounds[each][0]) + goal.shift for each in partitions}
-    else:
-        requested = named
+    requested = values_of(
+        await requested_offsets(client, goal, bounds, current, others, timeout_s=session.timeout_s)
+    )
     return {each: Target(requested[each], *bounds[each]) for each in partitions}
 
 

@@ -71,6 +71,7 @@ def describe(session: Session, groups: ShareGroupNames) -> None:
                     "partition": each.partition,
                     "start_offset": _known_or_none(position.start_offset),
                     "lag": _known_or_none(position.lag),
+                    "lag_seconds": _seconds(position),
                 }
                 for each, position in sorted(positions.items())
             ],
@@ -87,6 +88,10 @@ def _known_or_none(number: int) -> int | None:
     return None if number < 0 else number
 
 
+def _seconds(position: SharePosition) -> float | None:
+    return None if position.lag_ms < 0 else position.lag_ms / 1000
+
+
 def _share_group_blocks(group: GroupDescription, positions: Positions) -> list[Block]:
     blocks: list[Block] = [
         Fields(
@@ -99,11 +104,16 @@ def _share_group_blocks(group: GroupDescription, positions: Positions) -> list[B
         )
     ]
     rows = [
-        (*each, _known_or_none(position.start_offset), _known_or_none(position.lag))
+        (
+            *each,
+            _known_or_none(position.start_offset),
+            _known_or_none(position.lag),
+            _seconds(position),
+        )
         for each, position in sorted(positions.items())
     ]
     if rows:
-        blocks.append(Table(("TOPIC", "PARTITION", "START", "LAG"), rows))
+        blocks.append(Table(("TOPIC", "PARTITION", "START", "LAG", "LAG (S)"), rows))
     if group.members:
         members = [
             (member.member_id, member.client_id, member.host, [str(p) for p in member.partitions])

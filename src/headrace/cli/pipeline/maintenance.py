@@ -27,18 +27,12 @@ from headrace.cli.pipeline.flow_selection import (
     running,
 )
 from headrace.cli.pipeline.run import run_flows
-from headrace.cli.position_parser import (
-    AtOffset,
-    FromBeginning,
-    FromEnd,
-    SinceTime,
-    Start,
-    parse_start,
-)
+from headrace.cli.position_parser import parse_start
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
 from headrace.client.results import TopicPartition
 from headrace.clock import SystemClock
+from headrace.operations.positions import AtOffset, FromBeginning, FromEnd, SinceTime, Start
 
 if TYPE_CHECKING:
     from headrace.pipeline.inflow.inputs import ResetTarget

@@ -30,13 +30,12 @@ from headrace.cli.quota.quota_words import (
     facts_of,
     key_of,
     rows_of,
-    show_entity,
-    show_limit,
 )
 from headrace.cli.session import Session
 from headrace.client.admin.quotas import Limits, alter_quota, list_quotas
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
+from headrace.operations.quota_text import show_entity, show_limit
 from headrace.security.quotas.client_quota import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,

@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from headrace.cli.byte_rates import show_byte_rate
 from headrace.cli.error_messages import usage
 from headrace.name_suggestion import nearest_name
+from headrace.operations.quota_text import show_entity, show_limit
 from headrace.security.quotas.client_quota import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
-    CONSUMER_BYTE_RATE,
     IP,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
     USER,
     USER_CLIENT_KEYS,
     QuotaEntity,
@@ -22,8 +19,6 @@ from headrace.security.quotas.quota_limits import canonical_address
 
 ALL_KEYS: Final = (*USER_CLIENT_KEYS, CONNECTION_CREATION_RATE)
 HEADERS: Final = ("ENTITY", "QUOTA", "LIMIT")
-_BYTE_RATES: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
-_LABELS: Final = {USER: "user", CLIENT_ID: "client", IP: "ip"}
 
 
 class EntityOptions(NamedTuple):
@@ -81,20 +76,6 @@ def key_of(word: str) -> str:
     near = nearest_name(key, ALL_KEYS)
     hint = f"the quotas are {', '.join(ALL_KEYS)}" if near is None else f"did you mean {near!r}?"
     raise usage(f"no quota {word!r}; {hint}")
-
-
-def show_entity(entity: QuotaEntity) -> str:
-    """`user alice, client app`, with the user first."""
-    return ", ".join(
-        f"default {_LABELS[type_]}" if name is None else f"{_LABELS[type_]} {name}"
-        for type_, name in sorted(entity.parts, reverse=True)
-    )
-
-
-def show_limit(key: str, value: float) -> str:
-    if key in _BYTE_RATES:
-        return show_byte_rate(value)
-    return f"{value:g}%" if key == REQUEST_PERCENTAGE else f"{value:g}/s"
 
 
 def facts_of(entity: QuotaEntity, limits: Mapping[str, float]) -> dict[str, object]:

@@ -17,7 +17,7 @@ from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.offset_lookup import bounds_of, resolve, warn_of_clamping
 from headrace.cli.options import OnlyPartitions, name_argument
 from headrace.cli.output import counted, progress, remark
-from headrace.cli.position_parser import FromBeginning, FromEnd, Start, UntilTime, parse_range
+from headrace.cli.position_parser import parse_range
 from headrace.cli.records.consume_loop import Ends, record_of
 from headrace.cli.records.consumer_run import ReadPlan, read_records
 from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command
@@ -30,6 +30,7 @@ from headrace.cli.sigterm import stoppable
 from headrace.client.admin.topics import list_topics
 from headrace.client.client import ClusterClient
 from headrace.clock import SystemClock
+from headrace.operations.positions import FromBeginning, FromEnd, Start, UntilTime
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -154,6 +154,8 @@ class ConsumeLoop:
             KafkaError._MAX_POLL_EXCEEDED,
         }:
             return  # the consumer reconnects when the broker is back
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and not self._ends.bounded:
+            return  # the topic was deleted: `TopicWatch` reports it, and it may be created again
         raise CommandFailed(f"reading failed: {error.str()} ({error.name()})")
 
     def _note_event(self) -> None:

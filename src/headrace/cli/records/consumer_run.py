@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import CommandFailed
@@ -25,6 +25,10 @@ from headrace.client.results import Refusal, TopicPartition
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
     from confluent_kafka import TopicPartition as Assigned
+
+METADATA_REFRESH_MS: Final = 3000
+"""A member of a classic group joins again when it sees new partitions, for example those of a topic
+that was created again with more of them. librdkafka's default is five minutes."""
 
 Store: TypeAlias = Callable[["Message"], None]
 Handle: TypeAlias = Callable[["list[Message]", Store], None]
@@ -69,6 +73,7 @@ def read_records(
         auto_offset_reset=plan.reset,
         enable_auto_commit=plan.group is not None,
         enable_auto_offset_store=False,
+        topic_metadata_refresh_interval_ms=METADATA_REFRESH_MS,
     )
     if plan.group is not None:
         config = {**errors.settings, **config, "logger": errors.settings["logger"]}

@@ -177,7 +177,8 @@ def replay(
 
         chosen = parse_filter(*where)
         _check_topic(session, topic)
-        request = Request(topic, chosen, limit, to, _choose_fix(sql, python))
+        fix, by = _choose_fix(sql, python), _replayer(session)
+        request = Request(topic, chosen, limit, to, fix, by)
         settings = producer_settings(session.settings)
         if not execute:
             planned = Replay(request, settings).dry_run()
@@ -206,6 +207,17 @@ def _advance_with(counter: Counter) -> "Callable[[ReplayResult], None]":
         before = outcome.total
 
     return advance
+
+
+def _replayer(session: Session) -> str:
+    """Who replays, for the ledger: the user of the cluster, or of this machine."""
+    from getpass import getuser
+
+    try:
+        user = session.settings.get("sasl.username") or getuser()
+    except (KeyError, OSError):  # a container without an entry in its password file
+        user = "unknown"
+    return f"headrace dlq replay: {user}"
 
 
 def _choose_fix(sql: str | None, python: str | None) -> "Fix":

@@ -13,7 +13,6 @@ from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.client.metadata import TopicInfo
-from headrace.protocol.types import ZERO_UUID
 
 CHECK_S: Final = 3.0
 MAX_CHECK_S: Final = 60.0
@@ -36,8 +35,9 @@ class TopicWatch:
     """Compares the ids of topics every few seconds."""
 
     def __init__(self, ids: Mapping[str, bytes], find: FindTopics) -> None:
-        # Brokers before Kafka 2.8 have no topic ids.
-        self._ids = {name: id_ for name, id_ in ids.items() if id_ != ZERO_UUID}
+        # Brokers before Kafka 2.8 have no topic ids: all are zero, and only a deletion that is
+        # seen by a check is detected.
+        self._ids = dict(ids)
         self._find = find
         self._gone: set[str] = set()
         self._pause_s = CHECK_S
@@ -63,7 +63,7 @@ class TopicWatch:
         recreated = [
             topic
             for name, topic in found.items()
-            if name in self._ids and self._ids[name] != topic.topic_id
+            if name in self._gone or self._ids.get(name, topic.topic_id) != topic.topic_id
         ]
         self._gone |= set(deleted)
         self._gone -= set(found)

@@ -13,7 +13,7 @@ from headrace.cli.exit_codes import ExitCode
 from headrace.cli.offset_lookup import Bounds, bounds_of, resolve, warn_of_clamping
 from headrace.cli.options import OnlyPartitions, TopicName, TopicPatterns
 from headrace.cli.output import Table, code_of, counted, remark, report
-from headrace.cli.position_parser import Start, parse_start
+from headrace.cli.position_parser import parse_start
 from headrace.cli.session import (
     Session,
     find_topics,
@@ -29,6 +29,7 @@ from headrace.client.client import ClusterClient
 from headrace.client.metadata import TopicInfo
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
+from headrace.operations.positions import Start
 from headrace.protocol.errors import ErrorCode
 
 

@@ -3,20 +3,17 @@
 A password is never an argument: other users of the machine can read those.
 """
 
-import secrets
-import string
 import sys
-import unicodedata
 from pathlib import Path
-from typing import Final
 
 import typer
 
 from headrace.cli.error_messages import usage
-
-GENERATED_CHARS: Final = 32
-_ALPHABET: Final = string.ascii_letters + string.digits
-_MAX_BYTES: Final = 4096
+from headrace.operations.user_passwords import (
+    MAX_PASSWORD_BYTES,
+    generate_password,
+    password_problem,
+)
 
 
 def new_password(file: Path | None, *, generate: bool) -> str:
@@ -24,7 +21,7 @@ def new_password(file: Path | None, *, generate: bool) -> str:
     if file is not None and generate:
         raise usage("--password-file and --generate exclude each other")
     if generate:
-        return "".join(secrets.choice(_ALPHABET) for _ in range(GENERATED_CHARS))
+        return generate_password()
     if file is not None:
         return _checked(_read(file), str(file))
     if sys.stdin.isatty():
@@ -36,7 +33,7 @@ def new_password(file: Path | None, *, generate: bool) -> str:
 def _read(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            return opened.read(_MAX_BYTES + 1).decode()
+            return opened.read(MAX_PASSWORD_BYTES + 1).decode()
     except OSError as error:
         raise usage(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -47,9 +44,7 @@ def _checked(text: str, place: str) -> str:
     password = text.removesuffix("\n").removesuffix("\r")
     if not password:
         raise usage(f"no password in {place}; use --password-file, --generate, or a terminal")
-    if "\n" in password or len(password) > _MAX_BYTES:
-        raise usage(f"the password in {place} must be one line of at most {_MAX_BYTES} bytes")
-    if unicodedata.normalize("NFKC", password) != password:
-        # Some clients send such a password as it is, others in its normal form.
-        raise usage("the password has characters that clients encode differently; use others")
+    problem = password_problem(password)
+    if problem is not None:
+        raise usage(f"the password in {place} {problem}")
     return password

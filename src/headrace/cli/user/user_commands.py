@@ -1,6 +1,5 @@
 """`headrace user`: create, list and delete users that log in with SCRAM, change passwords."""
 
-import secrets
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -25,6 +24,7 @@ from headrace.client.admin.users import (
 )
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
+from headrace.operations import user_passwords
 from headrace.protocol.errors import ErrorCode
 from headrace.security.sasl.scram_credential import (
     MAX_ITERATIONS,
@@ -37,10 +37,7 @@ app = typer.Typer(
     help="Create, list and delete users that log in with SCRAM.", no_args_is_help=True
 )
 
-DEFAULT_MECHANISM: Final = ScramMechanism.SCRAM_SHA_512.mechanism_name
-DEFAULT_ITERATIONS: Final = 8192
-SALT_BYTES: Final = 26
-"""As many as Kafka's own tool makes, so that the salts do not show which tool was used."""
+DEFAULT_MECHANISM: Final = user_passwords.DEFAULT_MECHANISM.mechanism_name
 
 User = Annotated[str, name_argument("NAME", "Name of the user.", completion.users)]
 PasswordFile = Annotated[
@@ -75,7 +72,7 @@ def create(
     ] = DEFAULT_MECHANISM,
     password_file: PasswordFile = None,
     generate: Generate = False,
-    iterations: Iterations = DEFAULT_ITERATIONS,
+    iterations: Iterations = user_passwords.DEFAULT_ITERATIONS,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -132,7 +129,7 @@ def passwd(
     ] = None,
     password_file: PasswordFile = None,
     generate: Generate = False,
-    iterations: Iterations = DEFAULT_ITERATIONS,
+    iterations: Iterations = user_passwords.DEFAULT_ITERATIONS,
 ) -> None:
     """Change a user's password. The user's connections are closed."""
     has = _mechanisms_of(session, user)
@@ -211,7 +208,7 @@ def _new_credential(
     if not user:
         raise usage("the name of a user must not be empty")
     password = new_password(file, generate=generate)
-    return NewCredential(user, mechanism, password, secrets.token_bytes(SALT_BYTES), iterations)
+    return user_passwords.new_credential(user, mechanism, password, iterations)
 
 
 def _alter(session: Session, change: NewCredential) -> None:

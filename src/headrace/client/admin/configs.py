@@ -83,10 +83,22 @@ class ConfigEntry:
     source: ConfigSource
     read_only: bool
     sensitive: bool
+    documentation: str = ""
+    synonyms: tuple["ConfigSynonym", ...] = ()
+    """Where the value comes from, the source that wins first."""
 
     @property
     def is_default(self) -> bool:
         return self.source is ConfigSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A value of the same setting, or of the one that it falls back to, in one source."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +119,12 @@ async def describe_configs(
     *,
     timeout_s: float,
     names: Sequence[str] | None = None,
+    explain: bool = False,
 ) -> dict[Resource, list[ConfigEntry] | Refusal]:
-    """The settings of each resource sorted by name: all of them, or those in `names`."""
+    """The settings of each resource sorted by name: all of them, or those in `names`.
+
+    With `explain`, each has its documentation and its synonyms.
+    """
     found: dict[Resource, list[ConfigEntry] | Refusal] = {}
     for target, wanted in _by_target(resources).items():
         request = DescribeConfigsRequest(
@@ -119,7 +135,9 @@ async def describe_configs(
                     configuration_keys=None if names is None else list(names),
                 )
                 for resource in wanted
-            ]
+            ],
+            include_synonyms=explain,
+            include_documentation=explain,
         )
         answer = await client.send(request, DescribeConfigsResponse, to=target, timeout_s=timeout_s)
         for result in answer.results:
@@ -165,14 +183,24 @@ async def accepts_client_metrics(client: ClusterClient, *, timeout_s: float) -> 
 
 
 def _config_entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
-    known = {int(source): source for source in ConfigSource}
     return ConfigEntry(
         name=result.name,
         value=result.value,
-        source=known.get(result.config_source, ConfigSource.UNKNOWN),
+        source=_source_of(result.config_source),
         read_only=result.read_only,
         sensitive=result.is_sensitive,
+        documentation=result.documentation or "",
+        synonyms=tuple(
+            ConfigSynonym(each.name, each.value, _source_of(each.source))
+            for each in result.synonyms
+        ),
     )
+
+
+def _source_of(number: int) -> ConfigSource:
+    """Only newer brokers send numbers that are not known here."""
+    known = {int(source): source for source in ConfigSource}
+    return known.get(number, ConfigSource.UNKNOWN)
 
 
 async def alter_configs(

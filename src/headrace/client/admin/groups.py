@@ -79,21 +79,24 @@ async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[Listed
     await client.refresh([], timeout_s=timeout_s)
     brokers = sorted(client.metadata.brokers)
     answers = await asyncio.gather(
-        *(
-            client.send(
-                ListGroupsRequest(), ListGroupsResponse, to=ToBroker(broker), timeout_s=timeout_s
-            )
-            for broker in brokers
-        )
+        *(list_groups_of(client, broker, timeout_s=timeout_s) for broker in brokers)
     )
-    found = [
+    return sorted((group for found in answers for group in found), key=lambda group: group.group_id)
+
+
+async def list_groups_of(
+    client: ClusterClient, broker: int, *, timeout_s: float
+) -> list[ListedGroup]:
+    """The groups that this broker coordinates."""
+    answer = await client.send(
+        ListGroupsRequest(), ListGroupsResponse, to=ToBroker(broker), timeout_s=timeout_s
+    )
+    return [
         ListedGroup(
             group.group_id, group.group_type.lower(), group.group_state, group.protocol_type, broker
         )
-        for broker, answer in zip(brokers, answers, strict=True)
         for group in answer.groups
     ]
-    return sorted(found, key=lambda group: group.group_id)
 
 
 async def describe_group(

@@ -6,7 +6,7 @@ from typing import Final
 
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.coordinators import CoordinatorNode
-from headrace.client.errors import check_error_code
+from headrace.client.errors import UnsupportedByBroker, check_error_code
 from headrace.client.leader_requests import PATIENCE_S, Answers, send_to_leaders
 from headrace.client.results import Refusal, TopicPartition, group_by_topic, moved, refusal, refused
 from headrace.protocol.messages.list_offsets import (
@@ -27,7 +27,11 @@ from headrace.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from headrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -35,6 +39,8 @@ NO_OFFSET: Final = -1
 _CONSUMER: Final = -1  # the replica id of a client that is not a replica
 _DEBUGGER: Final = -2  # the replica id of a client that may read from followers, too
 _ONE_GROUP: Final = 7  # the last version of OffsetFetch for one group, with topic names
+_MANY_GROUPS: Final = 8  # the first version of OffsetFetch for several groups
+_GROUPS_BY_NAME: Final = 9  # the last version of OffsetFetch with topic names
 _BY_NAME: Final = 9  # the last version of OffsetCommit with topic names instead of ids
 
 
@@ -167,14 +173,63 @@ async def committed_offsets(
     }
 
 
+async def offsets_of_groups(
+    client: ClusterClient, groups: Sequence[str], coordinator: int, *, timeout_s: float
+) -> dict[str, dict[TopicPartition, int] | Refusal]:
+    """The committed offsets of several groups of one coordinator, in one request.
+
+    Brokers before Kafka 3.0 are asked for one group after another.
+    """
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
+    )
+    try:
+        answer = await client.send(
+            request,
+            OffsetFetchResponse,
+            to=ToBroker(coordinator),
+            timeout_s=timeout_s,
+            at_least=_MANY_GROUPS,
+            at_most=_GROUPS_BY_NAME,
+        )
+    except UnsupportedByBroker:
+        return {
+            group: {
+                partition: found.offset
+                for partition, found in (
+                    await committed_offsets(client, group, timeout_s=timeout_s)
+                ).items()
+            }
+            for group in groups
+        }
+    return {
+        group.group_id: refused(group.error_code)
+        if group.error_code
+        else {
+            TopicPartition(topic.name, each.partition_index): each.committed_offset
+            for topic in group.topics
+            for each in topic.partitions
+            if not each.error_code and each.committed_offset != NO_OFFSET
+        }
+        for group in answer.groups
+    }
+
+
 async def commit_offsets(
-    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
+    client: ClusterClient,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    timeout_s: float,
+    metadata: str = "",
 ) -> dict[TopicPartition, Refusal | None]:
     """Commits offsets from outside the group; the broker refuses while it has members."""
     topics = group_by_topic(
         offsets,
         lambda each: OffsetCommitRequestPartition(
-            partition_index=each.partition, committed_offset=offsets[each]
+            partition_index=each.partition,
+            committed_offset=offsets[each],
+            committed_metadata=metadata,
         ),
     )
     answer = await client.send(

@@ -37,6 +37,8 @@ class SharePosition:
 
     start_offset: int
     lag: int
+    lag_ms: int = -1
+    """The age of the first record that is not finished; only Headrace sends it."""
 
 
 async def describe_share_group(
@@ -71,7 +73,7 @@ async def share_offsets(
     check_error_code(found.error_code, f"cannot read the start offsets of share group {group!r}")
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
-            each.start_offset, each.lag
+            each.start_offset, each.lag, each.lag_ms
         )
         for topic in found.topics
         for each in topic.partitions

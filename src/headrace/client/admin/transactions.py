@@ -90,21 +90,31 @@ async def list_transactions(
     )
     brokers = sorted(client.metadata.brokers)
     answers = await asyncio.gather(
-        *(
-            client.send(request, ListTransactionsResponse, to=ToBroker(broker), timeout_s=timeout_s)
-            for broker in brokers
-        )
+        *(list_transactions_of(client, each, request, timeout_s=timeout_s) for each in brokers)
     )
-    found: list[ListedTransaction] = []
-    for broker, answer in zip(brokers, answers, strict=True):
-        check_error_code(answer.error_code, f"cannot list the transactions of broker {broker}")
-        found.extend(
-            ListedTransaction(
-                each.transactional_id, each.producer_id, each.transaction_state, broker
-            )
-            for each in answer.transaction_states
-        )
+    found = [each for answer in answers for each in answer]
     return sorted(found, key=lambda each: each.transactional_id)
+
+
+async def list_transactions_of(
+    client: ClusterClient,
+    broker: int,
+    request: ListTransactionsRequest | None = None,
+    *,
+    timeout_s: float,
+) -> list[ListedTransaction]:
+    """The transactional ids that one broker coordinates; raises `RequestRefused`."""
+    answer = await client.send(
+        request or ListTransactionsRequest(),
+        ListTransactionsResponse,
+        to=ToBroker(broker),
+        timeout_s=timeout_s,
+    )
+    check_error_code(answer.error_code, f"cannot list the transactions of broker {broker}")
+    return [
+        ListedTransaction(each.transactional_id, each.producer_id, each.transaction_state, broker)
+        for each in answer.transaction_states
+    ]
 
 
 async def describe_transaction(

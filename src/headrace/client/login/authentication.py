@@ -48,7 +48,7 @@ async def authenticate(
             f"(it accepts {offered})"
         )
     version = versions.pick(APIS[ApiKey.SASL_AUTHENTICATE])
-    bearer = ""
+    bearer = credentials.bearer_token
     if credentials.token_source is not None:
         from headrace.client.login.bearer_token import fetch_token
 

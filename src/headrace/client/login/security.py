@@ -90,6 +90,8 @@ class Credentials:
     """Whether name and password are the id and the HMAC of a delegation token."""
     token_source: TokenSource | None = None
     """For OAUTHBEARER, which has neither name nor password."""
+    bearer_token: str = field(default="", repr=False)
+    """A token of OAUTHBEARER that the caller already has, instead of a source."""
     extensions: tuple[tuple[str, str], ...] = ()
     """For OAUTHBEARER."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.application.history import RunHistory
+from headrace.pipeline.application.run_facts import run_facts
 from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import failure_of
@@ -85,6 +86,7 @@ class Application:
             checkpoints = [Checkpoint(flow.checkpoint) for flow in flows]
             for checkpoint, flow in zip(checkpoints, flows, strict=True):
                 held.enter_context(checkpoint.locked(flow.id))
+                checkpoint.save_run(run_facts(flow, self._settings.kafka))
             flows = tuple(flow for flow in flows if self._can_connect(flow))
             if not flows or self._stop.is_set():
                 return list(self._failed)

@@ -46,7 +46,7 @@ def reset(parts: FlowContext, starts: Mapping[TopicPartition, int]) -> ResetResu
             for each, start in sorted(starts.items())
         )
         committed = parts.sink.commit(BatchInfo(parts.flow.id, last + 1, nothing), [])
-        parts.log.commit(parts.flow.id, dict(starts))
+        parts.log.commit(parts.flow.id, dict(starts), committed)
         return ResetResult(committed, starts)
 
 

@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ STAGING: Final = "staging"
 HISTORY: Final = "history"
 LOCK: Final = "lock"
 OWNER: Final = "owner.json"
+RUN: Final = "run.json"
 UPKEEP: Final = "upkeep.json"
 
 
@@ -131,6 +132,20 @@ class Checkpoint:
 
     def clear_staging(self) -> None:
         shutil.rmtree(self.path / STAGING, ignore_errors=True)
+
+    # --- the last run ---------------------------------------------------------------------------
+
+    def save_run(self, run: Mapping[str, object]) -> None:
+        """Saves the spec and the process of the run that begins, for consoles and operators."""
+        self._write_file(RUN, dict(run))
+
+    def last_run(self) -> dict[str, Any] | None:
+        return self._read_file(RUN)
+
+    def owner(self) -> str | None:
+        """The flow that the directory belongs to; None if it is no checkpoint directory."""
+        found = self._read_file(OWNER)
+        return None if found is None else str(found.get("flow") or "") or None
 
     # --- table maintenance ------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from headrace.client.results import TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters.headers import Facts, facts_of
 from headrace.pipeline.source.admin import LogAdmin, all_partitions
-from headrace.pipeline.source.record_reader import read_range
+from headrace.pipeline.source.plain_records import read_records
 from headrace.pipeline.source.settings import ReadFailed, ReadSettings
-from headrace.records.record import Headers, Record
+from headrace.records.record import Record
 
 
 class Letter(NamedTuple):
@@ -34,20 +34,6 @@ def letter_ranges(admin: LogAdmin, topic: str) -> list[OffsetRange]:
 
 
 def read_letters(settings: ReadSettings, ranges: Sequence[OffsetRange]) -> Iterator[Letter]:
-    """The letters of these ranges. Memory is bounded by the size of one fetch."""
-    for each in ranges:
-        if not each.size:
-            continue
-        for chunk in read_range(each, settings._replace(with_headers=True)):
-            keys, values = chunk.key, chunk.value
-            offsets = chunk.offset.to_pylist()
-            times = chunk.timestamp_ms.to_pylist()
-            assert chunk.headers is not None
-            for at in range(len(chunk)):
-                headers: Headers = tuple(
-                    (pair["key"], pair["value"]) for pair in chunk.headers[at].as_py()
-                )
-                record = Record(
-                    offsets[at], times[at], keys[at].as_py(), values[at].as_py(), headers
-                )
-                yield Letter(each.topic_partition, record, facts_of(headers))
+    """The letters of these ranges. Memory is bounded by the size of a few fetches."""
+    for partition, record in read_records(ranges, settings):
+        yield Letter(partition, record, facts_of(record.headers))

@@ -7,7 +7,7 @@ directory records the same, because brokers delete the offsets of inactive group
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from headrace.client.admin.offsets import delete_offsets
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.client.results import TopicPartition
+from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.core.closed_on_exit import ClosedOnExit
 from headrace.pipeline.dead_letters.staged_records import staged_letters
 from headrace.pipeline.producer import (
@@ -23,12 +24,14 @@ from headrace.pipeline.producer import (
     ProducerSettings,
     TransactionalProducer,
     initialized_producer,
+    producer_settings,
 )
 from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
 from headrace.pipeline.producer.transaction_outcome import ends_of
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.sinks.topic_batch_marker import last_marked, marker_of
 from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, resolve_last_commit
+from headrace.pipeline.spec.flow import Flow
 
 JOURNAL: Final = "dead-letters.json"
 
@@ -150,3 +153,10 @@ def _check_own_marker(marker: CommittedBatch, batch: BatchInfo) -> None:
             "records: another run of the pipeline is at work. Make sure that it runs once only; "
             "then start it again: it resumes where the last commit ends"
         )
+
+
+def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetterWriter:
+    """The writer for the dead-letter topic of a flow."""
+    assert flow.dead_letter is not None, "the spec names a topic for dead letters"
+    checkpoint = Checkpoint(flow.checkpoint).path
+    return DeadLetterWriter(flow.dead_letter.topic, producer_settings(kafka), flow.id, checkpoint)

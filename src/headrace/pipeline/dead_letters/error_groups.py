@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.pipeline.dead_letters.dead_letter_reader import Letter
+from headrace.pipeline.dead_letters.headers import Facts
 
 SAMPLES: Final = 3
 MAX_PATTERN: Final = 160
@@ -32,6 +33,11 @@ class ErrorGroup:
     most_attempts: int = 0
     samples: list[Letter] = field(default_factory=list)
 
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """The `group_key` of its letters."""
+        return (self.pipeline, self.source, self.error, self.pattern)
+
 
 def pattern_of(message: str) -> str:
     """The message without the parts that differ from record to record."""
@@ -39,14 +45,19 @@ def pattern_of(message: str) -> str:
     return text if len(text) <= MAX_PATTERN else text[: MAX_PATTERN - 1] + "…"
 
 
+def group_key(facts: Facts) -> tuple[str, str, str, str]:
+    """Pipeline, source, error and pattern: letters with the same key are in one group."""
+    return (facts.pipeline, facts.source, facts.error, pattern_of(facts.message))
+
+
 def grouped(
     letters: Iterable[Letter], is_replayed: Callable[[Letter], bool], samples: int = SAMPLES
 ) -> list[ErrorGroup]:
     """The groups, largest first."""
-    groups: dict[tuple[str, ...], ErrorGroup] = {}
+    groups: dict[tuple[str, str, str, str], ErrorGroup] = {}
     for letter in letters:
         facts = letter.facts
-        key = (facts.pipeline, facts.source, facts.error, pattern_of(facts.message))
+        key = group_key(facts)
         group = groups.get(key)
         if group is None:
             group = groups[key] = ErrorGroup(*key, first_ms=letter.record.timestamp)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.pipeline.batch.transform import load_function
 from headrace.pipeline.dead_letters.dead_letter_reader import Letter
 from headrace.pipeline.dead_letters.headers import Facts, own_headers
 from headrace.records.record import Headers
@@ -60,6 +59,8 @@ class PythonFix:
     """A function that takes a `DraftRecord` and returns it, or None to skip the dead letter."""
 
     def __init__(self, name: str) -> None:
+        from headrace.pipeline.batch.transform import load_function  # loads Arrow
+
         function: Callable[[DraftRecord], object] = load_function(name)  # type: ignore[assignment]
         self._name = name
         self._function = function

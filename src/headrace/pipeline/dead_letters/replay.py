@@ -19,7 +19,7 @@ from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.dead_letters.dead_letter_reader import Letter, letter_ranges, read_letters
-from headrace.pipeline.dead_letters.filter import Filter
+from headrace.pipeline.dead_letters.filter import Condition, Filter
 from headrace.pipeline.dead_letters.headers import replayed_headers
 from headrace.pipeline.dead_letters.python_fix import (
     DraftRecord,
@@ -67,11 +67,13 @@ class Request:
     """The letters to replay, and how."""
 
     topic: str
-    where: Filter = EVERYTHING
+    where: Condition = EVERYTHING
     limit: int | None = None
     to: str | None = None
     """The topic to send to, if it is not the source topic of the record."""
     fix: Fix = unchanged
+    by: str = ""
+    """The user or program that replays, for the ledger."""
 
 
 @dataclass(slots=True)
@@ -162,7 +164,9 @@ class Replay:
             most = self._limit(each.into.topic) * 9 // 10  # a batch has a header, too
             producer.produce(*each.into, [record], batch_bytes=most)
         done = [each.letter for each in ready]
-        producer.produce(ledger_topic(topic), 0, entries(layout.topic_id, done, now_ms))
+        producer.produce(
+            ledger_topic(topic), 0, entries(layout.topic_id, done, now_ms, self._request.by)
+        )
         producer.send_offsets(_group(topic), waiting.offsets_after(done))
         producer.commit()
         self.outcome.sent.update(each.into.topic for each in ready)

@@ -160,12 +160,22 @@ class AvroDecoder(NamedTuple):
     def _writer(self, data: bytes) -> tuple[object, bytes]:
         if self.access is None:
             return _reader_of(self.reader), data
-        schema_id, body = split_prefix(data)
-        known = _writers.get((self.access, schema_id))
-        if known is None:
-            found = client_of(self.access).by_id(schema_id)
-            known = _writers[self.access, schema_id] = _parsed(found.text, found.references)
-        return known, body
+        return _registered_writer(self.access, data)
+
+
+def read_registered(access: Access, data: bytes) -> object:
+    """Returns the value as its own schema in the registry describes it."""
+    writer, body = _registered_writer(access, data)
+    return fastavro.schemaless_reader(io.BytesIO(body), writer, None)  # type: ignore[arg-type]
+
+
+def _registered_writer(access: Access, data: bytes) -> tuple[object, bytes]:
+    schema_id, body = split_prefix(data)
+    known = _writers.get((access, schema_id))
+    if known is None:
+        found = client_of(access).by_id(schema_id)
+        known = _writers[access, schema_id] = _parsed(found.text, found.references)
+    return known, body
 
 
 _writers: dict[tuple[Access, int], object] = {}

@@ -253,6 +253,21 @@ class ProtobufDecoder(NamedTuple):
         return body
 
 
+def parse_registered(access: Access, data: bytes) -> Message:
+    """Returns the message as its own schema in the registry describes it."""
+    schema_id, rest = split_prefix(data)
+    indexes, body = split_indexes(rest)
+    name = _names_of(access, schema_id).get(indexes)
+    if name is None:
+        raise NoPrefix(f"names no message of schema {schema_id}")
+    if (access, schema_id) not in _pools:
+        _pools[access, schema_id] = _pool(_files(client_of(access).by_id(schema_id)))
+    descriptor = _pools[access, schema_id].FindMessageTypeByName(name)
+    message = message_factory.GetMessageClass(descriptor)()
+    message.ParseFromString(body)
+    return message
+
+
 def split_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
     """Returns the path of the message in its schema, and the rest. Raises `NoPrefix`."""
     count, position = _zigzag(data, 0)
@@ -280,6 +295,7 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
 
 
 _readers: "dict[str, tuple[Callable[[], Message], str]]" = {}
+_pools: dict[tuple[Access, int], DescriptorPool] = {}
 _names: dict[tuple[Access, int], Mapping[tuple[int, ...], str]] = {}
 
 

@@ -141,6 +141,6 @@ def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetterSetting
     """
     if flow.dead_letter is None:
         return None
-    from headrace.pipeline.dead_letters import open_dead_letters as opened
+    from headrace.pipeline.dead_letters.dead_letter_writer import open_dead_letters as opened
 
     return opened(flow, kafka)

@@ -172,7 +172,7 @@ class FlowLoop:
         if self._goal is None:
             self._goal = {each: end for each, (_, end) in log.bounds.items()}
         if held is not None:
-            self._commit_group_offsets(held.offsets)  # a killed run may have missed this
+            self._commit_group_offsets(held)  # a killed run may have missed this
         if self._until_caught_up and (plan.is_empty or caught_up(self._goal, held)):
             self._report_idle(log, held)
             return LoopStep.CAUGHT_UP
@@ -295,7 +295,7 @@ class FlowLoop:
             committed = parts.sink.commit(batch, result.written)
             _check_own_commit(batch, committed)
         with phases("group"):
-            self._commit_group_offsets(committed.offsets)
+            self._commit_group_offsets(committed)
         parts.checkpoint.clear_staging()
         for each in result.damaged:
             self._report_event(EventKind.WARNING, message=each)
@@ -382,13 +382,13 @@ class FlowLoop:
         assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"
         self._parts.dead_letters.write(batch, result.staged)
 
-    def _commit_group_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _commit_group_offsets(self, held: CommittedBatch) -> None:
         """Commits the group's offsets. A failure is only a warning: the table has the position."""
-        if offsets == self._in_group:
+        if held.offsets == self._in_group:
             return
         try:
-            self._parts.log.commit(self._flow.id, offsets)
-            self._in_group = dict(offsets)
+            self._parts.log.commit(self._flow.id, held.offsets, held)
+            self._in_group = dict(held.offsets)
         except Exception as error:
             self._report_event(
                 EventKind.WARNING, message=f"the group's offsets are not committed: {error}"

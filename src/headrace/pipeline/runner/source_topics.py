@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.batch.planner import PlanError, SourceBounds, StartPosition
+from headrace.pipeline.core.group_metadata import progress_metadata
 from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.sinks.table_sink import CommittedBatch
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
 from headrace.pipeline.source.read_plan import missing_topic
@@ -104,9 +106,15 @@ class SourceTopics:
         """Returns the average size of records in these ranges, from a sample."""
         return average_record_bytes(ranges, self._options.read)
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits the group's offsets, so that Kafka tools show the flow's position."""
-        self._admin.commit(group, offsets)
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, int], batch: CommittedBatch
+    ) -> None:
+        """Commits the group's offsets, so that Kafka tools show the flow's position.
+
+        The metadata names the last batch, and marks the group as a pipeline's.
+        """
+        metadata = progress_metadata(batch.batch_id, batch.version)
+        self._admin.commit(group, offsets, metadata)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         return {each: at.offset for each, at in self._admin.committed(group).items()}

@@ -75,11 +75,15 @@ class LogAdmin:
             )
         )
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """Stores the group's positions for other tools to see; the group has no members."""
         refused = self._ask(
             lambda client: client_offsets.commit_offsets(
-                client, group, offsets, timeout_s=self._settings.api_timeout_s
+                client,
+                group,
+                offsets,
+                timeout_s=self._settings.api_timeout_s,
+                metadata=metadata,
             )
         )
         for partition, refusal in refused.items():

@@ -23,7 +23,7 @@ from headrace.protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
-from headrace.records.arrow.decoder import Aborted
+from headrace.records.aborted_transactions import Aborted
 from headrace.records.batch_header import BatchHeader, check_batch, headers
 from headrace.records.errors import CorruptBatch, RecordError
 

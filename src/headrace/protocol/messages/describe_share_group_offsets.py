@@ -26,6 +26,8 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
     start_offset: int64 = 0
     leader_epoch: int32 = 0
     lag: int64 = field(since=1, ignorable=True, default=-1)
+    lag_ms: int64 = field(since=1, tag=10_000, ignorable=True, default=-1)
+    """The age of the first record that is not finished. Headrace's own; Kafka ignores it."""
     error_code: int16 = 0
     error_message: nullable_string = None
 

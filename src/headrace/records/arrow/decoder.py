@@ -9,6 +9,7 @@ listed with its bytes. No record is skipped silently.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from headrace.records.aborted_transactions import Aborted, AbortedRecords, is_hidden
 from headrace.records.arrow.columns import SMALLEST_RECORD_BYTES, RecordArrays, RecordColumns
 from headrace.records.arrow.kernel import DONE, REASONS
 from headrace.records.batch_header import (
@@ -20,23 +21,13 @@ from headrace.records.batch_header import (
 )
 from headrace.records.buffer import Buffer
 from headrace.records.codec import Codec, decompress
-from headrace.records.control import ControlType, read_control
 from headrace.records.errors import RecordError
-from headrace.records.record import iter_records
 
 MAX_DECOMPRESSED_BYTES: Final = 1 << 30
 """The limit for one batch. Arrow's 32-bit offsets allow twice that."""
 PIECE_BYTES: Final = 64 << 20
 """The decompressed size that is decoded in one piece, unless one batch is larger. Decompression may
 increase the size a thousandfold."""
-
-
-class Aborted(NamedTuple):
-    """An aborted transaction, as a Fetch response lists it. Its producer's records from
-    `first_offset` up to the marker are not returned."""
-
-    producer_id: int
-    first_offset: int
 
 
 class DamagedBatch(Exception):
@@ -96,7 +87,7 @@ def decode_batches(
     unknown.
     """
     view = memoryview(data)
-    filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
+    filtering = None if aborted is None else AbortedRecords(aborted)
     damage = _DamagedBatches(view, start, end, skips=skip_damaged)
     pieces: list[_Piece] = []
     waiting_bytes, next_offset = 0, start
@@ -167,13 +158,13 @@ def _payload(
     view: memoryview,
     frame: _Frame,
     start: int,
-    filtering: "_AbortedRecords | None",
+    filtering: "AbortedRecords | None",
     max_batch_bytes: int,
 ) -> Buffer | None:
     """The batch's decompressed records; None if there are none to return."""
     pos, header = frame.pos, frame.header
     check_batch(view, pos, header)
-    if header.next_offset <= start or _is_hidden(view[pos : pos + header.size], header, filtering):
+    if header.next_offset <= start or is_hidden(view[pos : pos + header.size], header, filtering):
         return None
     packed = view[pos + HEADER_SIZE : pos + header.size]
     codec = header.codec
@@ -212,34 +203,3 @@ def _fill(
             reason = f"record {index} of the batch cannot be read: {REASONS[status]}"
             damage.add(frame, reason)
     return columns.arrays()
-
-
-class _AbortedRecords:
-    """Tracks which producers are inside an aborted transaction, batch by batch."""
-
-    def __init__(self, aborted: Sequence[Aborted]) -> None:
-        self._to_come = list(reversed(aborted))
-        self._open: set[int] = set()
-
-    def hides(self, header: BatchHeader) -> bool:
-        while self._to_come and self._to_come[-1].first_offset <= header.last_offset:
-            self._open.add(self._to_come.pop().producer_id)
-        return header.is_transactional and header.producer_id in self._open
-
-    def ended(self, producer_id: int) -> None:
-        self._open.discard(producer_id)
-
-
-def _is_hidden(batch: memoryview, header: BatchHeader, filtering: _AbortedRecords | None) -> bool:
-    if header.is_control:
-        if filtering is not None:
-            record = next(iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES), None)
-            if record is not None and read_control(record).type is ControlType.ABORT:
-                filtering.hides(header)
-                filtering.ended(header.producer_id)
-        return True
-    return filtering is not None and filtering.hides(header)
-
-
-def _first_offset(aborted: Aborted) -> int:
-    return aborted.first_offset

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.cli.acl.acl_creation import Principals, Roles, acls_of
-from headrace.cli.acl.acl_words import rule_of
 from headrace.cli.exit_codes import CommandFailed, ExitCode
+from headrace.operations.acl_text import rule_of
 from headrace.security.authorization.acl import AclOperation, AclResourceType, PatternType
 
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP

@@ -10,9 +10,9 @@ from headrace.cli.acl.acl_words import (
     parse_operations,
     parse_principal_word,
     parse_resource,
-    rule_of,
 )
 from headrace.cli.exit_codes import CommandFailed, ExitCode
+from headrace.operations.acl_text import rule_of
 from headrace.security.authorization.acl import (
     SUPPORTED_OPERATIONS,
     Acl,

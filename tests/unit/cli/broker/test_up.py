@@ -83,3 +83,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, rea
     path.write_bytes(content)
     with pytest.raises(BadCommand, match=reason):
         settings_of(UpOptions(config=path), None)
+
+
+def test_http_is_a_port_on_this_machine_unless_it_has_a_host() -> None:
+    assert static(UpOptions(http="9644"))["headrace.http.listener"] == "http://127.0.0.1:9644"
+    assert static(UpOptions(http="[::1]:0"))["headrace.http.listener"] == "http://[::1]:0"
+    assert "headrace.http.listener" not in static(UpOptions())

@@ -64,3 +64,12 @@ def test_the_end_of_the_log_is_read_without_touching_a_file() -> None:
     assert not log.is_loaded
     assert log.read(0, max_bytes=100).data
     assert log.is_loaded
+
+
+def test_the_bytes_from_an_offset_on_are_known_to_one_interval_of_the_index() -> None:
+    log = filled()
+    assert log.bytes_from(log.log_start_offset) == log.size_bytes
+    assert log.bytes_from(log.log_end_offset) == 0
+    sizes = [log.bytes_from(offset) for offset in range(log.log_end_offset + 1)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 0 < sizes[20] < log.size_bytes

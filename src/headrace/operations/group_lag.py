@@ -1,4 +1,4 @@
-"""The lag that `headrace group` shows."""
+"""The lag of groups, by partition and in total, for the command line and the console."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ class Lag:
     end: int | None
     member: GroupMember | None
     found: ConsumerLag | None
+    problem: Refusal | None = None
+    """Why the lag of the partition is unknown, such as a deleted topic."""
 
     @property
     def records(self) -> int | None:
@@ -68,7 +70,7 @@ async def lags_of_group(
         at = committed.get(each)
         offset = None if at is None else at.offset
         if isinstance(state, Refusal):
-            lags.append(Lag(each, offset, None, owners.get(each), None))
+            lags.append(Lag(each, offset, None, owners.get(each), None, state))
         else:
             lag = None if offset is None else state.lags[offset]
             lags.append(Lag(each, offset, state.end, owners.get(each), lag))

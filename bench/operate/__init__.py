@@ -1,0 +1,1 @@
+"""What the HTTP port and its metrics cost."""

@@ -1,0 +1,1 @@
+"""Reading, filtering, decoding and showing records."""

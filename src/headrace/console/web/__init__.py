@@ -1,0 +1,1 @@
+"""What every screen uses: pages, forms, sessions, security headers, server-sent events."""

@@ -1,0 +1,1 @@
+"""A running console and its client."""
