@@ -55,6 +55,26 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     return jars
 
 
+def mirror_maker_jars(version: str = KAFKA_VERSION) -> Path:
+    """The directory of MirrorMaker 2's own jars, which run with those of `kafka_jars`."""
+    jars = cache_directory() / f"kafka-mirror-{version}"
+    if jars.is_dir():
+        return jars
+    require("mvn", "Maven is needed to fetch MirrorMaker: install it (Debian: maven).")
+    with staging(jars) as fresh:
+        for artifact in ("connect-mirror", "connect-mirror-client"):
+            run(
+                [
+                    *("mvn", "--batch-mode", "--quiet", "dependency:copy"),
+                    f"-Dartifact=org.apache.kafka:{artifact}:{version}",
+                    f"-DoutputDirectory={fresh}",
+                ],
+                MAVEN_TIMEOUT_S,
+            )
+        fresh.rename(jars)
+    return jars
+
+
 def load_generator() -> Path:
     """The compiled load generator; its name contains a hash of its sources."""
     sources = sorted((BENCH / "load").glob("*.[ch]"))

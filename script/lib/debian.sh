@@ -17,6 +17,11 @@ apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
+# need_promtool: checks the rules of `headrace generate prometheus`. Without apt, its tests are skipped.
+need_promtool() {
+  command -v promtool >/dev/null || apt_install prometheus || say "promtool is missing: its tests are skipped"
+}
+
 # need_java: Spark wants Java 17 or 21; Debian's releases have the one or the other.
 need_java() {
   if [ -x "${JAVA_HOME:-}/bin/java" ] || command -v java >/dev/null; then return; fi

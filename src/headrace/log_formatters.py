@@ -2,17 +2,18 @@
 
 A log call has a fixed sentence and fields: `log.warning("refused a connection", extra={...})`.
 Guarantees: a call without a traceback writes exactly one line, whatever the fields contain (a peer
-cannot forge a line); a field has at most `MAX_VALUE_CHARS`; bytes are counted, never printed; a
-field whose name suggests a secret is masked.
+cannot forge a line); `logfmt` and `json` write one line with a traceback, too; a field has at most
+`MAX_VALUE_CHARS`; bytes are counted, never printed; a field whose name suggests a secret is
+masked.
 """
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import gmtime, strftime
 from typing import Final, Literal, TextIO
 
-LogFormat = Literal["text", "json"]
+LogFormat = Literal["text", "logfmt", "json"]
 
 MAX_VALUE_CHARS: Final = 512  # enough for an error's text, too little for a record's contents
 SECRET_WORDS: Final = ("password", "secret", "token", "credential", "jaas", "private.key")
@@ -35,6 +36,22 @@ class TextFormatter(logging.Formatter):
         return line
 
 
+class LogfmtFormatter(logging.Formatter):
+    """`time=... level=warn logger=headrace.broker.network msg="refused a connection" peer=...`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        words = [
+            f"time={_time(record)}",
+            f"level={_level(record).lower()}",
+            f"logger={record.name}",
+            f"msg={_quoted(record.getMessage())}",
+        ]
+        words += (f"{name}={_quoted(value)}" for name, value in _log_fields(record))
+        if record.exc_info:
+            words.append(f"exception={_quoted(self.formatException(record.exc_info))}")
+        return " ".join(words)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, then the fields."""
 
@@ -53,19 +70,29 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry)
 
 
+_FORMATTERS: Final[Mapping[str, type[logging.Formatter]]] = {
+    "text": TextFormatter,
+    "logfmt": LogfmtFormatter,
+    "json": JsonFormatter,
+}
+
+
 def configure(
-    *, log_format: LogFormat = "text", verbose: bool = False, stream: TextIO | None = None
+    *,
+    log_format: LogFormat = "text",
+    level: int = logging.WARNING,
+    stream: TextIO | None = None,
 ) -> None:
-    """Sends this process's log to `stream` (default stderr): warnings, or with `verbose` INFO.
+    """Sends this process's log to `stream` (default stderr), from `level` on.
 
     The audit log is there in any case: a log of denied requests that has to be turned on first is
     missing when it is needed.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.setFormatter(_FORMATTERS[log_format]())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO if verbose else logging.WARNING)
+    root.setLevel(level)
     logging.getLogger(AUDIT_LOGGER).setLevel(logging.INFO)
 
 

@@ -125,3 +125,17 @@ def test_every_api_is_usable_by_the_java_client(tool: Tool) -> None:
     assert "0 to 13 [usable: 13]" in served[0]
     fetch = next(line for line in out.splitlines() if "Fetch(1)" in line)
     assert "4 to 18 [usable: 18]" in fetch
+
+
+def test_log_levels_are_described_and_altered(tool: Tool) -> None:
+    logger = "headrace.broker.replication"
+    nodes = tool(CONFIGS, "--entity-type", "broker-loggers", "--entity-name", "1", "--describe")
+    assert "root=" in nodes
+    assert f"{logger}=" in nodes
+    one = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    tool(CONFIGS, *one, "--alter", "--add-config", f"{logger}=DEBUG")
+    assert f"{logger}=DEBUG" in tool(CONFIGS, *one, "--describe")
+    tool(CONFIGS, *one, "--alter", "--delete-config", logger)
+    assert f"{logger}=DEBUG" not in tool(CONFIGS, *one, "--describe")
+    with pytest.raises(ToolFailed, match=r"Invalid broker logger\(s\): kafka\.server"):
+        tool(CONFIGS, *one, "--alter", "--add-config", "kafka.server=DEBUG")

@@ -67,6 +67,44 @@ def test_the_status_lists_brokers_racks_and_their_replicas(cli: Cli, admin: Admi
     assert cli.ok("cluster", "controller").split()[0] in ("1", "2", "3")
 
 
+def test_the_verdict_names_a_node_that_hangs_and_then_is_down(
+    cluster: KafkaCluster, cli: Cli, admin: AdminClient
+) -> None:
+    topic = placed(admin, [[1, 2, 3]])
+    healthy = cli("cluster", "status", "--format", "json")
+    facts = json.loads(healthy.stdout)
+    assert (healthy.code, facts["verdict"]) == (0, "healthy")
+    assert facts["metadata_store"] is None  # not in Kafka's protocol
+    for broker in facts["brokers"]:
+        (directory,) = broker["directories"]
+        assert 0 < directory["usable_bytes"] < directory["total_bytes"]
+    cluster.nodes[3].pause()
+    try:
+        hangs = cli("cluster", "status")
+        assert hangs.code in (6, 7)
+        assert "broker 3 does not answer" in hangs.stdout.splitlines()[0]
+
+        def is_down() -> dict | None:
+            facts = json.loads(cli("cluster", "status", "--format", "json").stdout)
+            return facts if facts["reason"].startswith("broker 3 is down") else None
+
+        facts = wait_for(is_down, "the node is fenced", deadline_s=DEADLINE_S)
+        fill(cluster, topic, 1, 1)
+    finally:
+        cluster.nodes[3].resume()
+    assert facts["verdict"] == "degraded"
+    assert {each["broker"] for each in facts["out_of_sync"]} == {3}
+    wait_for(lambda: cli("cluster", "status").code == 0, "all is in sync", deadline_s=DEADLINE_S)
+
+
+def test_top_works_through_the_protocol_alone(cli: Cli, admin: AdminClient) -> None:
+    topic = placed(admin, [[1, 2]])
+    facts = json.loads(cli.ok("top", "--once", "--interval", "0.2", "--format", "json"))
+    assert topic in {each["topic"] for each in facts["topics"]}
+    assert {each["broker"] for each in facts["brokers"]} == {1, 2, 3}
+    assert facts["requests"] == []
+
+
 def test_a_plan_is_shown_executed_and_reverted(
     cluster: KafkaCluster, cli: Cli, admin: AdminClient, tmp_path: Path
 ) -> None:
@@ -119,7 +157,7 @@ def test_a_slow_move_can_be_watched_and_cancelled(
     (moving,) = json.loads(cli.ok("cluster", "reassign", "--status", "--format", "json"))
     assert (moving["topic"], moving["adding"], moving["removing"]) == (topic, [3], [1])
     assert 0 <= moving["percent"] < 100
-    assert json.loads(cli.ok("cluster", "status", "--format", "json"))["moving"] == 1
+    assert json.loads(cli("cluster", "status", "--format", "json").stdout)["moving"] == 1
     refused = cli("cluster", "reassign", "--topic", topic, "--to", "1,3", "--execute")
     assert refused.code == 1
     assert "already moving" in refused.stderr

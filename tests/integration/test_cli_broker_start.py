@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.brokers.processes import answers
+
 DEADLINE_S = 30
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -58,13 +60,16 @@ def test_the_broker_logs_readiness_in_one_line_and_stops_on_a_signal(
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_systemd_is_notified_of_start_and_stop(start: Start, tmp_path: Path) -> None:
+def test_systemd_is_notified_of_start_and_stop_and_may_reload(start: Start, tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(path))
         systemd.settimeout(DEADLINE_S)
         process = start(one_node(tmp_path), env={"NOTIFY_SOCKET": str(path)})
         assert systemd.recv(100) == b"READY=1"
+        process.send_signal(signal.SIGHUP)  # systemctl reload
+        assert process.stdout is not None
+        assert answers(process.stdout.readline().split()[-1])
         process.terminate()
         assert systemd.recv(100) == b"STOPPING=1"
         process.communicate(timeout=DEADLINE_S)

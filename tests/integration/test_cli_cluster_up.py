@@ -102,7 +102,7 @@ def test_with_restart_a_killed_broker_is_restarted(folder: Path, tmp_path: Path)
         cli = Cli(cluster.bootstrap_servers, tmp_path)
         wait_for(
             lambda: (
-                json.loads(cli.ok("cluster", "status", "--format", "json"))["live_brokers"] == 3
+                json.loads(cli("cluster", "status", "--format", "json").stdout)["live_brokers"] == 3
             ),
             "it is back",
             deadline_s=DEADLINE_S,
@@ -126,6 +126,21 @@ def _lives(pid: int) -> bool:
     return True
 
 
+def start_broker(config: Path, *settings: str) -> subprocess.Popen[str]:
+    """`headrace broker start`; returns when the broker serves."""
+    given = [f"--set={setting}" for setting in settings]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace", "broker", "start", "--config", str(config), *given],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        line = process.stdout.readline()
+    assert "serves" in line, line
+    return process
+
+
 def test_shutdown_stops_one_broker_or_all(folder: Path, tmp_path: Path) -> None:
     with ClusterUp(folder) as cluster:
         cli = Cli(cluster.bootstrap_servers, tmp_path)
@@ -138,7 +153,34 @@ def test_shutdown_stops_one_broker_or_all(folder: Path, tmp_path: Path) -> None:
             lambda event: event.get("broker") == 3 and event.get("state") == "stopped",
             "it is shown as stopped",
         )
+        down = cli("cluster", "shutdown", "--data", str(folder), "--broker", "3", "--execute")
+        assert (down.code, down.stderr) == (1, "headrace: broker 3 is not running\n")
+
+        # `broker start` starts it again, and then the fourth broker of the guide.
+        config = folder / "broker-3" / "server.properties"
+        restarted = start_broker(config)
+        stop = cli("cluster", "shutdown", "--data", str(folder), "--broker", "3", "--execute")
+        assert (stop.code, stop.stderr) == (0, "headrace: stopped broker 3\n")
+        assert restarted.wait(DEADLINE_S) == 0
+        restarted = start_broker(config)
+        data = folder / "broker-4" / "data"
+        fourth = start_broker(
+            config, "node.id=4", f"log.dirs={data}", "listeners=PLAINTEXT://127.0.0.1:0"
+        )
+        joined = cluster.wait_for_event(
+            lambda event: event.get("broker") == 4 and event.get("state") != "fenced",
+            "the broker that joined is shown",
+        )
+        assert joined["state"] == "up, started elsewhere"
+        plan = cli("cluster", "shutdown", "--data", str(folder))
+        started_by = [line.split()[0:1] + line.split()[2:] for line in plan.stdout.splitlines()[1:]]
+        assert started_by == [
+            *(["1", "cluster", "up"], ["2", "cluster", "up"]),
+            *(["3", "broker", "start"], ["4", "broker", "start"]),
+        ]
         assert cli("cluster", "shutdown", "--data", str(folder), "--execute").code == 0
+        for process in (restarted, fourth):
+            assert process.wait(DEADLINE_S) == 0  # it handed over while ZooKeeper ran
         assert cluster.process.wait(DEADLINE_S) == 0
     gone = cli("cluster", "shutdown", "--data", str(folder))
     assert gone.code == 4

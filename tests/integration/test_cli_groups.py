@@ -2,11 +2,12 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
 from headrace.testing import Broker
 from support.cli.command import Cli
@@ -183,3 +184,25 @@ def test_mistakes_about_groups_are_explained(cli: Cli, new_name: NewName) -> Non
     assert cli("group", "seek", new_name()).code == 2
     missing = cli("group", "seek", new_name(), "--to-group", new_name())
     assert missing.code == 4
+
+
+def test_lag_is_shown_in_records_and_in_seconds(
+    cli: Cli, servers: str, filled: str, new_name: NewName
+) -> None:
+    group = new_name()
+    cli.ok("consume", filled, "-g", group, "-e")
+    (facts,) = json.loads(cli.ok("group", "describe", group, "--format", "json"))
+    assert (facts["total_lag"], facts["lag_seconds"]) == (0, 0)
+    hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(filled, b"late", partition=1, timestamp=hour_ago_ms)
+    assert producer.flush(DEADLINE_S) == 0
+    (facts,) = json.loads(cli.ok("group", "describe", group, "--format", "json"))
+    assert facts["total_lag"] == 1
+    assert facts["lag_seconds"] == pytest.approx(3600, abs=DEADLINE_S)
+    assert [each["lag_seconds"] for each in facts["partitions"]] == [0, facts["lag_seconds"]]
+    listed = json.loads(cli.ok("group", "list", "--lag", "--format", "json"))
+    (fact,) = (each for each in listed if each["group"] == group)
+    assert fact["total_lag"] == 1
+    assert fact["lag_seconds"] == pytest.approx(3600, abs=DEADLINE_S)
+    assert "lag_seconds" not in json.loads(cli.ok("group", "list", "--format", "json"))[0]

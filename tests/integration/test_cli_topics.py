@@ -94,6 +94,19 @@ def test_brokers_have_settings_too(cli: Cli) -> None:
     assert cli("config", "get", "broker", "4711").code == 4
 
 
+def test_log_levels_are_shown_and_changed_while_the_broker_runs(cli: Cli) -> None:
+    facts = json.loads(cli.ok("cluster", "status", "--format", "json"))
+    broker, logger = str(facts["brokers"][0]["id"]), "headrace.broker.share"
+    cli.ok("config", "set", "broker-logger", broker, f"{logger}=ERROR")
+    shown = cli.ok("config", "get", "broker-logger", broker, "root", logger)
+    assert re.search(r"headrace\.broker\.share +ERROR +dynamic-broker-logger", shown)
+    cli.ok("config", "set", "broker-logger", broker, "--unset", logger)
+    assert "ERROR" not in cli.ok("config", "get", "broker-logger", broker, logger)
+    unknown = cli("config", "set", "broker-logger", broker, "headrace.nothing=INFO")
+    assert (unknown.code, "Logger headrace.nothing does not exist!" in unknown.stderr) == (1, True)
+    assert cli("config", "get", "broker-logger", "4711").code == 4
+
+
 def test_added_partitions_come_with_a_warning_about_keys(cli: Cli, topic: str) -> None:
     ended = cli("topic", "add-partitions", topic, "--num", "2")
     assert ended.code == 0

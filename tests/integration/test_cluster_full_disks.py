@@ -35,6 +35,10 @@ from support.storage.full_files import FullFiles
 NOW_MS = 1_700_000_000_000
 TWO_IN_SYNC = {"min.insync.replicas": "2", "replica.lag.time.max.ms": "600000"}
 PAUSE_S = 0.02
+HANDED_OVER = {
+    "leader": "this broker hands over the leadership of partitions",
+    "follower": ("asked the controller to leave the ISR of partitions on a full or failed disk"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +99,7 @@ def everybody_in_sync(members: Members) -> bool:
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
 def test_a_partition_stays_writable_when_one_replicas_disk_is_full(
-    role: str, tmp_path: Path
+    role: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Acknowledged records stay, and the replica returns when there is space."""
 
@@ -113,6 +117,8 @@ def test_a_partition_stays_writable_when_one_replicas_disk_is_full(
             partition = members.partition(members.controller)
             assert partition.leader != full and full not in partition.isr
             assert role == "leader" or partition.leader == first
+            line = next(each for each in caplog.records if each.getMessage() == HANDED_OVER[role])
+            assert (line.__dict__["broker"], line.__dict__["examples"]) == (full, "orders-0")
             disks[full].is_full = False
             await until(lambda: everybody_in_sync(members), "everybody is in sync")
             await until(lambda: alike(members), "the replicas are alike")

@@ -58,6 +58,8 @@ class Processes:
             "auto.leader.rebalance.enable": "false",
             "min.insync.replicas": 2,
             "default.replication.factor": 3,
+            "headrace.log.level": "INFO",
+            "headrace.stop.timeout.ms": 4000,  # a stop without a controller takes half of it
         }
         self.brokers = {
             id_: BrokerProcess(home / str(id_), settings=settings | {"broker.id": id_})
@@ -103,6 +105,20 @@ class Processes:
         with Wire(self.brokers[self.running[0]].bootstrap_servers, timeout_s=DEADLINE_S) as wire:
             answer = wire.call(CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
         assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+
+    def mark_logs(self) -> None:
+        for broker in self.brokers.values():
+            broker.mark_log()
+
+    def await_line(self, id_: int, *parts: str) -> str:
+        """The first line since the mark that contains these parts, in the log of one broker."""
+        broker = self.brokers[id_]
+        wait_for(
+            lambda: broker.lines_since_mark(*parts),
+            f"broker {id_} logs {' '.join(parts)}",
+            deadline_s=DEADLINE_S,
+        )
+        return broker.lines_since_mark(*parts)[0]
 
     def heal(self) -> None:
         """All brokers run, and all replicas are in sync."""
@@ -193,6 +209,7 @@ def test_a_killed_broker_is_replaced_long_before_its_session_ends(
     others = [id_ for id_ in whole.brokers if id_ != controller]
     victim = controller if controls else others[0]
     index = led[victim] if leads else led[next(id_ for id_ in led if id_ != victim)]
+    whole.mark_logs()
     whole.brokers[victim].kill()
     killed_at = time.monotonic()
 
@@ -208,16 +225,42 @@ def test_a_killed_broker_is_replaced_long_before_its_session_ends(
 
     wait_for(is_replaced, "others have taken over", deadline_s=SOON_S)
     print(f"{name}: replaced after {time.monotonic() - killed_at:.3f} s (partition {index})")
+    expect_lines_about_dead_broker(whole, victim, was_controller=controls)
     produced(whole.servers, name, [b"after"])
     assert consumed(whole.servers, name, 2) == [b"before", b"after"]
+
+
+def expect_lines_about_dead_broker(
+    cluster: Processes, victim: int, *, was_controller: bool
+) -> None:
+    """The log of each survivor names the dead broker, how that was noticed, and the elections."""
+    for id_ in cluster.running:
+        died = cluster.await_line(id_, "a broker left", f"broker={victim} ")
+        assert died.startswith("WARN ")
+        assert died.endswith('cause="its process died (fast failure detection)"')
+        elections = cluster.await_line(id_, "leaders were elected", f'"broker {victim} left"')
+        assert " without_leader=0 " in elections and "examples=" in elections
+    if not was_controller:
+        return
+    new = cluster.controller()
+    elected = cluster.await_line(new, "elected controller", f"previous={victim}")
+    assert elected.startswith(f"INFO elected controller broker={new} ")
+    (other,) = (id_ for id_ in cluster.running if id_ != new)
+    cluster.await_line(other, "the cluster has a new controller", f"controller={new} ")
 
 
 def test_a_stopping_broker_hands_over_leadership_first(whole: Processes) -> None:
     whole.create("handed-over")
     produced(whole.servers, "handed-over", [b"before"])
     victim = leader_of(whole, "handed-over")
+    whole.mark_logs()
     assert whole.brokers[victim].stop() == 0
+    assert whole.brokers[victim].lines_since_mark("INFO broker stopped", f"broker={victim} ")
     at = whole.running[0]
+    for id_ in whole.running:
+        whole.await_line(id_, "leaders were elected", f'"controlled shutdown of broker {victim}"')
+        left = whole.await_line(id_, "a broker left", f"broker={victim} ")
+        assert left.startswith("INFO ") and left.endswith('cause="controlled shutdown"')
     found = whole.partition(at, "handed-over")
     assert found is not None
     assert found.leader_id not in (victim, -1)
@@ -265,16 +308,83 @@ def test_a_zookeeper_leader_change_does_not_affect_brokers(whole: Processes) -> 
 def test_leaders_serve_while_zookeeper_is_down(whole: Processes) -> None:
     whole.create("zookeeper-away")
     produced(whole.servers, "zookeeper-away", [b"before"])
+    whole.mark_logs()
     for server in whole.zookeeper.servers:
         server.kill()
     try:
+        for id_ in whole.brokers:
+            lost = whole.await_line(id_, "the connection to ZooKeeper is lost")
+            assert lost.startswith(
+                "WARN the connection to ZooKeeper is lost: leaders serve on; nothing can be "
+                f"changed zookeeper={whole.zookeeper.address}{CHROOT} session_timeout_s="
+            )
         for number in range(5):
             produced(whole.servers, "zookeeper-away", [b"%d" % number])
         assert len(consumed(whole.servers, "zookeeper-away", 6)) == 6
     finally:
         whole.zookeeper.start()
     whole.create("zookeeper-is-back")
+    for id_ in whole.brokers:
+        back = whole.await_line(id_, "INFO connected to ZooKeeper again")
+        assert int(back.rpartition("ms=")[2]) > 0
     produced(whole.servers, "zookeeper-is-back", [b"served"])
+
+
+def test_a_cluster_continues_with_a_backup_of_zookeeper_by_the_steps_of_the_guide(
+    whole: Processes, tmp_path: Path
+) -> None:
+    """docs/guide/backup-and-restore.md: the ensemble loses its data; only an older copy is left."""
+    servers = whole.zookeeper.servers
+    whole.create("in-backup")
+    produced(whole.servers, "in-backup", [b"1"])
+    shutil.copytree(servers[0].data_dir / "version-2", tmp_path / "version-2")
+    produced(whole.servers, "in-backup", [b"2"])
+    whole.create("after-backup")
+    produced(whole.servers, "after-backup", [b"a", b"b"])
+
+    whole.zookeeper.stop()
+    for server in servers:
+        shutil.rmtree(server.data_dir / "version-2")
+    whole.zookeeper.start()  # empty: leaders serve on, and nobody registers
+    produced(whole.servers, "in-backup", [b"3"])
+    client = KazooClient(hosts=whole.zookeeper.address)
+    client.start(timeout=DEADLINE_S)
+    assert not client.exists(f"{CHROOT}/brokers/ids/1")
+    client.stop()
+    client.close()
+
+    whole.zookeeper.stop()
+    for server in servers:
+        shutil.rmtree(server.data_dir / "version-2")
+        shutil.copytree(tmp_path / "version-2", server.data_dir / "version-2")
+    whole.zookeeper.start()
+    produced(whole.servers, "in-backup", [b"4"])
+    for broker in whole.brokers.values():
+        os.kill(broker.pid, signal.SIGTERM)
+    for broker in whole.brokers.values():
+        broker.wait()
+    for broker in whole.brokers.values():
+        (broker.data / "metadata-version").write_text("any\n")
+        broker.launch()
+    for broker in whole.brokers.values():
+        broker.wait_until_serving()
+    whole.heal()
+    assert consumed(whole.servers, "in-backup", 4) == [b"1", b"2", b"3", b"4"]
+
+    # A topic that the backup lacks: its records are read from a stray log, on a node of its own.
+    strays = [next(broker.data.glob("after-backup-0.*-stray")) for broker in whole.brokers.values()]
+    assert len(strays) == 3
+    shutil.copytree(strays[0], tmp_path / "rescue" / "data" / "after-backup-0")
+    with BrokerProcess(tmp_path / "rescue") as rescue:
+        assert consumed(rescue.bootstrap_servers, "after-backup", 2) == [b"a", b"b"]
+
+    # Without any backup of ZooKeeper, a broker's directory still serves its topics on one node.
+    copy = shutil.copytree(whole.brokers[1].data, tmp_path / "alone" / "data")
+    for name in ("meta.properties", "metadata-version"):
+        (copy / name).unlink()
+    with BrokerProcess(tmp_path / "alone") as alone:
+        expected = [b"1", b"2", b"3", b"4"]
+        assert consumed(alone.bootstrap_servers, "in-backup", 4) == expected
 
 
 def test_a_broker_paused_past_its_session_is_replaced_and_returns(
@@ -291,6 +401,7 @@ def test_a_broker_paused_past_its_session_is_replaced_and_returns(
         cluster.create("paused")
         produced(cluster.servers, "paused", [b"before"])
         victim = leader_of(cluster, "paused")
+        cluster.mark_logs()
         os.kill(cluster.brokers[victim].pid, signal.SIGSTOP)
         try:
             at = next(id_ for id_ in cluster.brokers if id_ != victim)
@@ -299,8 +410,12 @@ def test_a_broker_paused_past_its_session_is_replaced_and_returns(
                 "its session ends and another leads",
                 deadline_s=DEADLINE_S,
             )
+            left = cluster.await_line(at, "WARN a broker left", f"broker={victim} ")
+            assert left.endswith('cause="its ZooKeeper session ended"')
             produced(cluster.servers, "paused", [b"meanwhile"])
         finally:
             os.kill(cluster.brokers[victim].pid, signal.SIGCONT)
         cluster.heal()
+        cluster.await_line(victim, "WARN this broker lost its registration and registers again")
+        cluster.await_line(at, "INFO a broker joined", f"broker={victim} ")
         assert consumed(cluster.servers, "paused", 2) == [b"before", b"meanwhile"]

@@ -38,6 +38,9 @@ def test_connections_over_the_limit_of_an_address_are_rejected_and_others_contin
         for _ in range(20):
             refused = opened.enter_context(Wire(broker.bootstrap_servers))
             assert refused.ends()
+        assert broker.lines_since_mark(
+            "WARN refused a connection peer=127.0.0.1:", " limit=max.connections.per.ip"
+        )
         for wire in served:
             wire.ask(MetadataRequest(topics=[]), 12)
         served[0].close()
@@ -54,6 +57,8 @@ def test_a_connection_over_max_connections_waits_until_another_ends(spawn: Spawn
         late.send(ApiVersionsRequest(), 0)
         with pytest.raises(TimeoutError):
             late.receive_frame()
+        (line,) = broker.lines_since_mark("stopped accepting connections")
+        assert line.endswith("listener=PLAINTEXT limit=max.connections")
         wires[0].close()
         late.socket.settimeout(TIMEOUT_S)
         late.receive_frame()

@@ -45,7 +45,9 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     disk = tmp_path / "disk"
     disk.mkdir()
     before = ["unshare", "-m", "sh", "-c", MOUNT, str(disk)]
-    with BrokerProcess(tmp_path / "broker", before=before, data=disk / "data") as started:
+    settings = {"headrace.log.level": "INFO"}
+    home = tmp_path / "broker"
+    with BrokerProcess(home, before=before, data=disk / "data", settings=settings) as started:
         yield started
 
 
@@ -82,6 +84,12 @@ def test_a_full_disk_rejects_writes_serves_reads_and_recovers(
         with Wire(broker.bootstrap_servers) as neighbour:
             assert fetch(neighbour, fetch_request("other")).error_code == 0
 
+        full = "WARN log directory full: it refuses appends until there is space"
+        wait_for(lambda: broker.lines_since_mark(full), "the full directory is logged")
+        (line,) = broker.lines_since_mark(full)
+        assert f" dir={broker.data} free_bytes=" in line
+        assert line.endswith(" refused_appends=1 logs=1 examples=full-0")
+
         filler.unlink()
 
         def accepted() -> bool:
@@ -89,6 +97,8 @@ def test_a_full_disk_rejects_writes_serves_reads_and_recovers(
 
         wait_for(accepted, "writes work again without a restart")
         assert _read(wire)[: len(acknowledged) + 1] == [*acknowledged, b"room again"]
+        again = f"INFO log directory has space again dir={broker.data} free_bytes="
+        wait_for(lambda: broker.lines_since_mark(again), "the recovery is logged")
         assert broker.running
 
 

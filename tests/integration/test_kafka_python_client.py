@@ -115,3 +115,17 @@ def test_the_admin_client_describes_configs_and_cluster(
     cluster = admin.describe_cluster()
     assert cluster["cluster_id"]
     assert len(cluster["brokers"]) == 1
+
+
+def test_the_admin_client_changes_log_levels(admin: KafkaAdminClient) -> None:
+    """librdkafka's clients cannot: they have no such resource."""
+    node, logger = str(admin.describe_cluster()["brokers"][0]["broker_id"]), "headrace.broker.share"
+
+    def resource(change: object) -> ConfigResource:
+        return ConfigResource(ConfigResourceType.BROKER_LOGGER, node, {logger: change})
+
+    assert "TRACE" not in repr(admin.describe_configs([resource(None)], config_filter="all"))
+    admin.alter_configs([resource("TRACE")])
+    assert "TRACE" in repr(admin.describe_configs([resource(None)], config_filter="all"))
+    admin.alter_configs([resource(("DELETE", None))])
+    assert "TRACE" not in repr(admin.describe_configs([resource(None)], config_filter="all"))

@@ -2,6 +2,9 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
@@ -85,9 +88,40 @@ async def _min_insync_is_lowered(tmp_path: Path, type_: int, name: str) -> None:
 
 
 def test_a_replica_missing_records_acknowledged_under_a_lower_minimum_is_not_elected(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     run(_min_insync_is_lowered(tmp_path, TOPIC, "orders"))
+    expect_lines(caplog)
+
+
+def expect_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """The log tells the story: a lagging replica, a changed setting, a dead broker, no leader."""
+    shrank = logged(caplog, "the ISR shrank")
+    assert (shrank["topic"], shrank["partition"], shrank["replica"]) == ("orders", 0, 2)
+    assert (shrank["isr"], shrank["lag_records"]) == ("1", 1)
+    assert shrank["behind_ms"] > 600
+    slow = logged(caplog, "slow request")
+    assert (slow["api"], slow["client_id"]) == ("Produce", "a client")
+    assert slow["ms"] >= PATIENCE_MS
+    changed = logged(caplog, "changed a setting")
+    assert (changed["principal"], changed["client_id"]) == ("User:ANONYMOUS", "a client")
+    assert (changed["resource"], changed["setting"]) == ("TOPIC:orders", "min.insync.replicas")
+    assert (changed["old"], changed["new"]) == ("(default)", "1")
+    elections = logged(caplog, "leaders were elected", level="WARNING")
+    assert (elections["cause"], elections["without_leader"]) == ("broker 1 left", 1)
+    assert elections["offline"] == "orders-0"
+
+
+def logged(
+    caplog: pytest.LogCaptureFixture, sentence: str, level: str | None = None
+) -> dict[str, Any]:
+    """The fields of the first line with this sentence."""
+    return next(
+        record.__dict__
+        for record in caplog.records
+        if record.getMessage() == sentence and level in (None, record.levelname)
+    )
 
 
 def test_a_replica_missing_records_acknowledged_under_a_lower_default_is_not_elected(

@@ -100,7 +100,11 @@ def test_a_torn_batch_is_truncated_after_a_crash(broker: BrokerProcess) -> None:
     broker.kill()
     last = _files(broker.data, "t-0/*.log")[-1]
     os.truncate(last, last.stat().st_size - 100)
+    broker.mark_log()
     broker.start()
+    begins = "WARN the last stop was not clean; recovering the logs of a directory"
+    assert broker.lines_since_mark(f"{begins} dir={broker.data} logs=1")
+    assert broker.lines_since_mark("WARN truncated a log before a damaged batch")
     with Wire(broker.bootstrap_servers) as wire:
         assert len(_values(wire)) == RECORDS - 1
         assert produce(wire, "t", _numbered(RECORDS - 1)).base_offset == RECORDS - 1

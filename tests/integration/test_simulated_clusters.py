@@ -42,15 +42,23 @@ def test_a_broker_that_keeps_old_acls_is_found() -> None:
     assert violation.rule == NO_RIGHT_NO_SERVICE
 
 
-def test_a_cluster_seed_gives_the_same_run_in_every_process() -> None:
+def test_a_cluster_seed_gives_the_same_run_in_every_process_whatever_it_logs() -> None:
     code = "from headrace.testing.simulation.scenario import run; print(run(5, 8).digest)"
+    log_everything = (
+        "import logging; from headrace.log_levels import LOGGERS;"
+        "[logging.getLogger(each).setLevel('DEBUG') for each in LOGGERS if each.count('.')];"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-c", code]
     runs = [
         subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True, timeout=300
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
         ).stdout
-        for _ in range(2)
+        for program in (code, log_everything + code)
     ]
     assert runs[0] == runs[1]
     assert runs[0].strip()

@@ -43,6 +43,7 @@ class Owner:
     max_in_flight = 3
     unsent_bytes = 0
     allows_fast_paths = True
+    slow_request_s = float("inf")
 
     def __init__(self) -> None:
         self.started: list[bytes] = []
@@ -69,6 +70,12 @@ class Owner:
 
     def admit_log_line(self, host: str) -> int | None:
         return 0
+
+    def log_slow_request(
+        self, connection: Connection, api: int, queued_s: float, took_s: float
+    ) -> None: ...
+
+    def log_throttled(self, connection: Connection, duration_s: float) -> None: ...
 
 
 class Transport:

@@ -8,7 +8,7 @@ FORBIDDEN = (
     *("click", "rich", "typer", "argparse"),
     *("pydantic", "pyspark", "pyarrow", "numba", "numpy"),
     *("importlib.metadata", "confluent_kafka", "aiokafka", "kio"),
-    *("cryptography", "jwt", "email", "urllib.request"),
+    *("cryptography", "jwt", "email", "urllib.request", "opentelemetry", "google.protobuf"),
     *("h11", "prometheus_client", "headrace.broker.http", "headrace.broker.metrics"),
     *("headrace.broker.network.metered_dispatch", "headrace.metrics.durations"),
     *("headrace.local_security", "headrace.certificate_files", "headrace.client.login.tls_context"),

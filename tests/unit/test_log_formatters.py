@@ -21,10 +21,10 @@ def root_logger() -> Iterator[None]:
 
 
 def configured(
-    log_format: log_formatters.LogFormat = "text", *, verbose: bool = False
+    log_format: log_formatters.LogFormat = "text", *, level: int = logging.WARNING
 ) -> io.StringIO:
     stream = io.StringIO()
-    log_formatters.configure(log_format=log_format, verbose=verbose, stream=stream)
+    log_formatters.configure(log_format=log_format, level=level, stream=stream)
     return stream
 
 
@@ -105,7 +105,7 @@ def test_quiet_unless_something_goes_wrong() -> None:
 
 
 def test_verbose_logs_what_happens() -> None:
-    stream = configured(verbose=True)
+    stream = configured(level=logging.INFO)
     logging.getLogger("headrace.loud").info("started")
     assert stream.getvalue().endswith("INFO started\n")
 

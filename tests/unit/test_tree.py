@@ -16,6 +16,7 @@ OUTSIDE_PACKAGE = {"bench", "chaos", "scripts", "tools"}
 WITHOUT_MODULE = {
     "test_compatibility_page.py": "docs/compatibility.md",
     "test_docs_site.py": "mkdocs.yml and the pages of the documentation site",
+    "test_log_guide.py": "docs/guide/logs.md",
     "test_import_path.py": "which libraries the start of a broker imports",
     "test_tree.py": "the tree of the tests",
     "cluster/configs/test_configuration_page.py": "docs/configuration.md",

@@ -7,7 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from headrace.cluster.resources import ConfigResourceType
+from headrace.controller.config_changes import AlterOperation
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from headrace.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from headrace.security.authorization.acl import (
     Acl,
     AclOperation,
@@ -209,6 +222,36 @@ def test_a_change_takes_effect_with_the_next_request(delegated: Broker) -> None:
         (refused,) = create_acls(wire, [GROUP])
         assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert ORDERS in listed(describe_acls(wire))
+
+
+def test_log_levels_are_described_and_altered_only_with_the_right_on_the_cluster(
+    delegated: Broker,
+) -> None:
+    assert delegated.node is not None
+    type_, name = ConfigResourceType.BROKER_LOGGER, str(delegated.node.node_id)
+    change = IncrementalAlterConfigsAlterableConfig(
+        name="headrace.broker.share", config_operation=AlterOperation.DELETE
+    )
+    altered = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=type_, resource_name=name, configs=[change]
+    )
+    alter = IncrementalAlterConfigsRequest(resources=[altered])
+    described = DescribeConfigsResource(
+        resource_type=type_, resource_name=name, configuration_keys=None
+    )
+    describe = DescribeConfigsRequest(resources=[described])
+    with Wire(delegated.bootstrap_servers) as wire:
+
+        def codes() -> list[int]:
+            (found,) = wire.call(describe, DescribeConfigsResponse).results
+            (changed,) = wire.call(alter, IncrementalAlterConfigsResponse).responses
+            return [found.error_code, changed.error_code]
+
+        assert codes() == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+        create_acls(wire, [CLUSTER_ALTER._replace(operation=AclOperation.DESCRIBE_CONFIGS)])
+        assert codes() == [0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+        create_acls(wire, [CLUSTER_ALTER._replace(operation=AclOperation.ALTER_CONFIGS)])
+        assert codes() == [0, 0]
 
 
 def test_a_deny_is_not_lost_when_another_acl_of_its_resource_is_deleted(delegated: Broker) -> None:

@@ -1,6 +1,7 @@
 """The smaller admin APIs, request by request: producers, directories, features, resources."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -55,7 +56,7 @@ from support.wire.topics import MakeTopic
 
 TOPIC, BROKER, BROKER_LOGGER, UNKNOWN_KIND = 2, 4, 8, 77
 SET, DELETE, APPEND, SUBTRACT = range(4)
-DYNAMIC_TOPIC, DEFAULT = 1, 5
+DYNAMIC_TOPIC, DEFAULT, DYNAMIC_BROKER_LOGGER = 1, 5, 6
 
 
 def test_producers_of_a_partition_are_described(wire: Wire, topic: str) -> None:
@@ -194,6 +195,123 @@ def test_unknown_resources_are_rejected(wire: Wire, new_name: Callable[[], str])
     assert configs(wire, "4242", kind=BROKER)[0].error_code == ErrorCode.INVALID_REQUEST
     assert configs(wire, "one", kind=BROKER)[0].error_code == ErrorCode.INVALID_REQUEST
     assert configs(wire, "x", kind=UNKNOWN_KIND)[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def node_id(wire: Wire) -> str:
+    return str(wire.call(MetadataRequest(topics=[]), MetadataResponse, 12).brokers[0].node_id)
+
+
+def alter_loggers(
+    wire: Wire, name: str, *changes: tuple[str, int, str | None], check: bool = False
+) -> tuple[ErrorCode, str | None]:
+    entries = [
+        IncrementalAlterConfigsAlterableConfig(name=logger, config_operation=kind, value=level)
+        for logger, kind, level in changes
+    ]
+    resource = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=BROKER_LOGGER, resource_name=name, configs=entries
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=check)
+    (answer,) = wire.call(request, IncrementalAlterConfigsResponse).responses
+    return ErrorCode(answer.error_code), answer.error_message
+
+
+@pytest.fixture
+def logger() -> Iterator[str]:
+    """A logger whose level returns after the test."""
+    name = "headrace.broker.network"
+    yield name
+    logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_log_levels_are_described_changed_and_reset(wire: Wire, logger: str) -> None:
+    node = node_id(wire)
+
+    def level() -> str | None:
+        result, found = configs(wire, node, "root", logger, "no.such.logger", kind=BROKER_LOGGER)
+        assert result.error_code == 0
+        assert list(found) == ["root", logger]
+        assert found[logger].config_source == DYNAMIC_BROKER_LOGGER
+        assert not found[logger].read_only
+        return found[logger].value
+
+    before = level()
+    assert alter_loggers(wire, node, (logger, SET, "TRACE"), check=True)[0] == 0
+    assert level() == before  # only validated
+    assert alter_loggers(wire, node, (logger, SET, "DEBUG"))[0] == 0
+    assert (level(), logging.getLogger(logger).isEnabledFor(logging.DEBUG)) == ("DEBUG", True)
+    assert alter_loggers(wire, node, (logger, DELETE, None))[0] == 0
+    assert level() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (("no.such", SET, "INFO"), ErrorCode.INVALID_CONFIG, "Logger no.such does not exist!"),
+        (
+            ("root", SET, "LOUD"),
+            ErrorCode.INVALID_CONFIG,
+            (
+                "Cannot set the log level of root to LOUD as it is not a supported log level. "
+                "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
+            ),
+        ),
+        (
+            ("root", DELETE, None),
+            ErrorCode.INVALID_REQUEST,
+            "Removing the log level of the root logger is not allowed",
+        ),
+        (
+            ("root", APPEND, "INFO"),
+            ErrorCode.INVALID_REQUEST,
+            "APPEND operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        (
+            ("root", SUBTRACT, "INFO"),
+            ErrorCode.INVALID_REQUEST,
+            "SUBTRACT operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        (("root", SET, None), ErrorCode.INVALID_REQUEST, "Null value not supported for : root"),
+    ],
+)
+def test_invalid_changes_of_log_levels_get_kafkas_errors(
+    wire: Wire, logger: str, change: tuple[str, int, str | None], code: ErrorCode, message: str
+) -> None:
+    """The valid change of the same resource does not take effect."""
+    before = logging.getLogger(logger).level
+    found = alter_loggers(wire, node_id(wire), (logger, SET, "TRACE"), change)
+    assert found == (code, message)
+    assert logging.getLogger(logger).level == before
+
+
+def test_log_levels_of_another_broker_are_refused(wire: Wire) -> None:
+    node = node_id(wire)
+    for name, described, altered in (
+        ("", "Broker id must not be empty", "Node id must be an integer, but it is: "),
+        (
+            "one",
+            "Broker id must be an integer, but it is: one",
+            "Node id must be an integer, but it is: one",
+        ),
+        (
+            "4242",
+            f"Unexpected broker id, expected {node} but received 4242",
+            f"Unexpected node id. Expected {node}, but received 4242",
+        ),
+    ):
+        result, _ = configs(wire, name, kind=BROKER_LOGGER)
+        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, described)
+        changed = alter_loggers(wire, name, ("root", SET, "INFO"))
+        assert changed == (ErrorCode.INVALID_REQUEST, altered)
+
+
+def test_alter_configs_does_not_change_log_levels(wire: Wire) -> None:
+    resource = AlterConfigsResource(
+        resource_type=BROKER_LOGGER, resource_name=node_id(wire), configs=[]
+    )
+    (answer,) = wire.call(AlterConfigsRequest(resources=[resource]), AlterConfigsResponse).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == "Unknown resource type 8"
 
 
 def alter(

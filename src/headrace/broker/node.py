@@ -12,8 +12,10 @@ record, and other brokers would wait for it. `ended` has the reason.
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace import __version__
 from headrace.broker.access.access_control import AccessControl
 from headrace.broker.fetch.delayed_fetch import DelayedFetch
 from headrace.broker.fetch.fetch_session import FetchSessions
@@ -43,7 +45,7 @@ from headrace.cluster.metadata_records import MetadataRecord
 from headrace.cluster.metadata_store import StoreError
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.protocol.api import ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.security.principal import parse_super_users
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinator_registry import CoordinatorRegistry
     from headrace.broker.coordinators.coordinator_runtime import CoordinatorRuntime
     from headrace.broker.http.http_port import HttpPort
+    from headrace.broker.lag.consumer_lag import ConsumerLag
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
     from headrace.broker.membership.peers import Peers
@@ -68,13 +71,15 @@ if TYPE_CHECKING:
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
     from headrace.broker.share.share_partition_manager import SharePartitionManager
+    from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
     from headrace.broker.tls.tls_listeners import TlsListeners
+    from headrace.broker.tracing.request_tracing import RequestTracing
     from headrace.controller.active_controller import ActiveController
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the stop timeout for answers; the other half is for the disk
@@ -123,6 +128,9 @@ class Broker:
         self._replication: ReplicaManager | None = None
         self._mover: ReplicaMover | None = None
         self._shares: SharePartitionManager | None = None
+        self._lag: ConsumerLag | None = None
+        self._client_metrics: ClientMetricsReceiver | None = None
+        self.tracing: RequestTracing | None = None
         self.tokens = self._delegation_tokens()
         self.tls: TlsListeners | None = None  # if a listener uses TLS
         self.authentication: Authentication | None = None  # with a SASL listener
@@ -204,7 +212,13 @@ class Broker:
             from headrace.broker.metadata.metadata_store_errors import wrap
 
             handle = wrap(spec, handle)
-        return handle if self.tls is None else self.tls.wrap_handler(spec, handle)
+        if self.tls is not None:
+            handle = self.tls.wrap_handler(spec, handle)
+        if spec.key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            from headrace.broker.maintenance.broker_loggers import wrap_handler
+
+            return wrap_handler(self.node_id, handle)
+        return handle
 
     @property
     def active_controller(self) -> "ActiveController | None":
@@ -285,6 +299,45 @@ class Broker:
             self._shares = SharePartitionManager(self)
         return self._shares
 
+    @property
+    def lag(self) -> "ConsumerLag":
+        """Built by the first scrape of metrics, or the first request for the lag of consumers."""
+        if self._lag is None:
+            from headrace.broker.lag.consumer_lag import ConsumerLag
+
+            self._lag = ConsumerLag(self)
+        return self._lag
+
+    @cached_property
+    def accepts_client_metrics(self) -> bool:
+        """Whether clients may push metrics: the setting, and the extra `telemetry`."""
+        if not self.settings.boolean("headrace.client.metrics.enable"):
+            return False
+        from headrace.broker.telemetry.client_metrics_switch import can_receive_client_metrics
+
+        return can_receive_client_metrics(self.metadata.image)
+
+    @property
+    def client_metrics(self) -> "ClientMetricsReceiver | None":
+        """Built by the first client that asks for a subscription; None if the receiver is off."""
+        if self._client_metrics is None and self.accepts_client_metrics:
+            from headrace.broker.telemetry.client_metrics_receiver import ClientMetricsReceiver
+
+            self._client_metrics = ClientMetricsReceiver(self)
+        return self._client_metrics
+
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler itself, unless `headrace.tracing.endpoint` is set."""
+        return handle if self.tracing is None else self.tracing.wrap(key, handle)
+
+    def _open_tracing(self) -> None:
+        endpoint = self.settings.string("headrace.tracing.endpoint")
+        if not endpoint:
+            return
+        from headrace.broker.tracing.request_tracing import open_tracing
+
+        self.tracing = open_tracing(self, endpoint)
+
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -333,6 +386,7 @@ class Broker:
         return MeteredDispatcher(self, self.request_meters, self.clock.monotonic)
 
     async def _start(self) -> None:
+        began_s = self.clock.monotonic()
         if not self.settings.log_dirs:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
@@ -355,6 +409,7 @@ class Broker:
             # Before the image is applied, which may take long.
             self.member.metadata.add_listener(self._drop_fast_paths_after_acl_change)
         self.producer_ids = ProducerIds(self.metadata)
+        self._open_tracing()
         await self._open_tls()
         if self.http is not None:
             await self.http.serve()
@@ -378,12 +433,33 @@ class Broker:
         if self.logs.failure is not None:
             raise self.logs.failure
         self._serving = True
+        self._log_started(began_s)
         if len(self.logs.futures):
             self.mover.resume()
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # On the loop's clock, even if a test moves the broker's clock by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
+
+    def _log_started(self, began_s: float) -> None:
+        zookeeper = self.settings.string("zookeeper.connect")
+        log.info(
+            "broker started",
+            extra={
+                "version": __version__,
+                "broker": self.node_id,
+                "epoch": self.broker_epoch,
+                "cluster": self.cluster_id,
+                "listeners": ",".join(
+                    f"{each.listener}://{host_and_port(each.host, each.port)}"
+                    for each in self.endpoints
+                ),
+                "log_dirs": ",".join(self.settings.log_dirs),
+                "logs": len(self.logs),
+                "metadata": f"ZooKeeper at {zookeeper}" if zookeeper else "this node",
+                "ms": round((self.clock.monotonic() - began_s) * 1000),
+            },
+        )
 
     async def _open_tls(self) -> None:
         """Prepares the server for listeners other than PLAINTEXT."""
@@ -548,6 +624,8 @@ class Broker:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
         role = self._cluster_role
         assert role is not None  # the broker has started
+        began_s = self.clock.monotonic()
+        log.info("broker stops", extra={"broker": self.node_id, "timeout_s": timeout_s})
         await role.leave(timeout_s)
         self.stopping = True
         self.server.close_listeners()
@@ -558,6 +636,8 @@ class Broker:
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await role.withdraw()
         await self.task_scheduler.stop()
+        if self.tracing is not None:
+            await self.offload(self.tracing.close)
         # In a thread: during thousands of fsyncs the loop must still handle a second signal.
         closing = self.offload(
             self.logs.close,
@@ -571,6 +651,8 @@ class Broker:
             raise StopTimedOut(msg)
         closing.result()
         self._release_resources()
+        ms = round((self.clock.monotonic() - began_s) * 1000)
+        log.info("broker stopped", extra={"broker": self.node_id, "ms": ms})
 
     def _stop_parts(self, *, answer_followers: bool) -> None:
         """Stops the parts that were built."""
@@ -578,6 +660,8 @@ class Broker:
             self.authentication.stop()
         if self.tls is not None:
             self.tls.stop()
+        if self._lag is not None:
+            self._lag.stop()
         if self._mover is not None:
             self._mover.stop()
         if self._replication is not None:

@@ -10,6 +10,7 @@ import typer
 from headrace.cli import (
     INTERRUPTED,
     cert_commands,
+    client_metrics_commands,
     config_commands,
     profile_commands,
     token_commands,
@@ -19,6 +20,7 @@ from headrace.cli.acl import acl_commands
 from headrace.cli.broker import broker_commands
 from headrace.cli.cluster import cluster_commands
 from headrace.cli.command import GlobalOptions
+from headrace.cli.generate import generate_commands
 from headrace.cli.group import group_commands, share_commands
 from headrace.cli.help_text import add_help
 from headrace.cli.options import Profile, Servers
@@ -26,6 +28,7 @@ from headrace.cli.output import remark
 from headrace.cli.pipeline import demo, pipeline_commands
 from headrace.cli.quota import quota_commands
 from headrace.cli.records import consume, dlq, produce
+from headrace.cli.top import top_command
 from headrace.cli.topic import kafka_topics, topic_commands
 from headrace.cli.user import user_commands
 
@@ -62,11 +65,14 @@ app.add_typer(user_commands.app, name="user")
 app.add_typer(acl_commands.app, name="acl")
 app.add_typer(quota_commands.app, name="quota")
 app.add_typer(token_commands.app, name="token")
+app.add_typer(client_metrics_commands.app, name="client-metrics")
 app.add_typer(cert_commands.app, name="cert")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(generate_commands.app, name="generate")
 app.add_typer(profile_commands.app, name="profile")
+top_command.register(app)
 produce.register(app)
 consume.register(app)
 kafka_topics.register(app)

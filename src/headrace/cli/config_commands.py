@@ -1,4 +1,4 @@
-"""`headrace config`: the settings of topics, brokers and groups."""
+"""`headrace config`: the settings of topics, brokers and groups, and log levels."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -24,7 +24,8 @@ from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
 
 app = typer.Typer(
-    help="Show and change the settings of topics, brokers and groups.", no_args_is_help=True
+    help="Show and change the settings of topics, brokers and groups, and log levels.",
+    no_args_is_help=True,
 )
 
 
@@ -33,10 +34,12 @@ class ResourceKindOption(StrEnum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    BROKER_LOGGER = "broker-logger"
     GROUP = "group"
     CLIENT_METRICS = "client-metrics"
 
 
+_OF_BROKERS = (ResourceKindOption.BROKER, ResourceKindOption.BROKER_LOGGER)
 # On the wire, the cluster-wide default of all brokers has an empty name.
 _ALL_BROKERS = "default"
 
@@ -48,7 +51,8 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Name of the resource. A broker's name is its id; 'default' means all brokers.",
+        help="Name of the resource. The name of a broker and of its loggers is its id; 'default' "
+        "means all brokers.",
         show_default=False,
     ),
 ]
@@ -80,7 +84,7 @@ def get(
     async def work(client: ClusterClient) -> list[ConfigEntry] | Refusal:
         if kind is ResourceKindOption.TOPIC:
             await find_topics(client, [name], timeout_s=session.timeout_s)
-        if kind is ResourceKindOption.BROKER:
+        if kind in _OF_BROKERS:
             await _find_broker(client, name, session)
         found = await describe_configs(client, [resource], timeout_s=session.timeout_s)
         return found[resource]
@@ -150,7 +154,7 @@ def set_(
     async def work(client: ClusterClient) -> Refusal | None:
         if kind is ResourceKindOption.TOPIC:
             await find_topics(client, [name], timeout_s=session.timeout_s)
-        if kind is ResourceKindOption.BROKER:
+        if kind in _OF_BROKERS:
             await _find_broker(client, name, session)
         outcomes = await alter_configs(
             client, {resource: changes}, timeout_s=session.timeout_s, validate_only=dry_run

@@ -1,6 +1,7 @@
 """How a command ends: its exit code and the exception that carries one.
 
-0 success, 1 error, 2 invalid usage, 3 partial success, 4 not found, 5 no broker reachable.
+0 success, 1 error, 2 invalid usage, 3 partial success, 4 not found, 5 no broker reachable,
+6 and 7 the verdict of `cluster status`: degraded, unavailable.
 """
 
 from enum import IntEnum
@@ -17,6 +18,8 @@ class ExitCode(IntEnum):
     PARTIAL = 3
     NOT_FOUND = 4
     UNREACHABLE = 5
+    DEGRADED = 6
+    UNAVAILABLE = 7
     INTERRUPTED = 130  # the shell's code for Ctrl-C
     BROKEN_PIPE = 141  # the shell's code for a closed pipe
     TERMINATED = 143  # the shell's code for SIGTERM

@@ -43,6 +43,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "user list": ("headrace user list",),
     "user passwd": ("headrace user passwd alice",),
     "user delete": ("headrace user delete alice --execute",),
+    "client-metrics create": (
+        "headrace client-metrics create all --metrics '*' --interval 1m",
+        "headrace client-metrics create c --metrics '*' --match client_id=app-.*",
+    ),
+    "client-metrics alter": ("headrace client-metrics alter all --interval 5m",),
+    "client-metrics list": ("headrace client-metrics list",),
+    "client-metrics describe": ("headrace client-metrics describe all",),
+    "client-metrics delete": ("headrace client-metrics delete all --execute",),
     "topic create": (
         "headrace topic create orders -p 6 -r 3",
         "headrace topic create orders -c retention.ms=86400000 --if-not-exists",
@@ -91,6 +99,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "config set": (
         "headrace config set topic orders retention.ms=86400000",
         "headrace config set broker default -u log.retention.ms",
+        "headrace config set broker-logger 1 headrace.broker=DEBUG",
     ),
     "acl create": (
         "headrace acl create --allow-principal User:alice --operation read -t orders",
@@ -123,7 +132,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace quota unset --user alice producer-byte-rate",
         "headrace quota unset --user-default --execute",
     ),
-    "cluster status": ("headrace cluster status", "headrace cluster status --format json"),
+    "cluster status": (
+        "headrace cluster status",
+        "headrace cluster status --format json",
+        "headrace cluster status --watch --interval 5",
+    ),
     "cluster brokers": ("headrace cluster brokers",),
     "cluster controller": ("headrace cluster controller",),
     "cluster leaders": ("headrace cluster leaders orders",),
@@ -132,7 +145,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "headrace cluster elect",
         "headrace cluster elect orders -p 0 --unclean --execute",
     ),
-    "cluster unregister": ("headrace cluster unregister 4 --execute",),
+    "cluster unregister": (
+        "headrace cluster unregister 4 --execute",
+        "headrace cluster unregister 4 --force --execute",
+    ),
     "cluster reassign": (
         "headrace cluster reassign --to 1,2,3,4 --save plan.json",
         "headrace cluster reassign --plan plan.json --throttle 50M --execute",
@@ -166,6 +182,19 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "dlq replay": (
         "headrace dlq replay orders.dlq --where 'error = NotJson'",
         "headrace dlq replay orders.dlq --python fixes.py:repair --execute",
+    ),
+    "top": (
+        "headrace top",
+        "headrace top groups --interval 5",
+        "headrace top topics --once --format json",
+    ),
+    "generate grafana": (
+        "headrace generate grafana --output ./dashboards",
+        "headrace generate grafana overview > overview.json",
+    ),
+    "generate prometheus": (
+        "headrace generate prometheus --output ./prometheus --target broker-1:9644",
+        "headrace generate prometheus alerts --runbooks https://example.org/alerts/",
     ),
     "token create": (
         "headrace token create",

@@ -25,6 +25,7 @@ _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _ORDER: Final = (
     *("up", "demo", "produce", "consume", "topic", "group", "share", "txn", "config"),
     *("user", "acl", "quota", "token", "cert", "cluster", "broker", "pipeline", "dlq"),
+    *("top", "generate"),
     *("profile", "kafka-topics", "version"),
 )
 """The order of the commands in `headrace --help`."""

@@ -113,16 +113,20 @@ def cell(value: object) -> str:
 
 
 def _print_block(block: Block) -> None:
-    if isinstance(block, str):
-        write(block if block.endswith("\n") else block + "\n")
-    elif isinstance(block, Fields):
-        width = max((len(label) for label, _ in block.rows), default=0)
-        for label, value in block.rows:
-            write(f"{label:<{width}}{_GAP}{cell(value)}\n")
-    elif sys.stdout.isatty():
+    if isinstance(block, Table) and sys.stdout.isatty():
         _print_rich(block)
     else:
-        write(plain(block))
+        write(text_of(block))
+
+
+def text_of(block: Block) -> str:
+    """The block as plain text that ends with a newline."""
+    if isinstance(block, str):
+        return block if block.endswith("\n") else block + "\n"
+    if isinstance(block, Table):
+        return plain(block)
+    width = max((len(label) for label, _ in block.rows), default=0)
+    return "".join(f"{label:<{width}}{_GAP}{cell(value)}\n" for label, value in block.rows)
 
 
 def plain(table: Table) -> str:

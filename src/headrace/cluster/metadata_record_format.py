@@ -81,6 +81,7 @@ class _Broker(Struct, versions=(0, 0), flexible_since=0):
     fenced: boolean = False
     leaving: boolean = False
     directories: list[string] = field(tag=0, default=[])
+    metadata_level: int32 = field(tag=1, default=0)
 
 
 class _Partition(Struct, versions=(0, 0), flexible_since=0):
@@ -214,6 +215,7 @@ def _pack_broker(broker: BrokerRegistration) -> _Broker:
         fenced=broker.fenced,
         leaving=broker.leaving,
         directories=list(broker.directories),
+        metadata_level=broker.metadata_level,
     )
 
 
@@ -231,6 +233,7 @@ def _unpack_broker(stored: _Broker) -> BrokerRegistration:
         stored.fenced,
         stored.leaving,
         tuple(stored.directories),
+        stored.metadata_level,
     )
 
 
@@ -388,8 +391,9 @@ _CODECS: Final = (
         3,
         BrokerFenced,
         _NamedNumber,
-        lambda r: _NamedNumber(number=r.broker_id),
-        _unpack_number(BrokerFenced),
+        # Earlier releases ignore the name.
+        lambda r: _NamedNumber(name=r.reason, number=r.broker_id),
+        lambda s: BrokerFenced(s.number, s.name),
     ),
     _RecordCodec(
         4,

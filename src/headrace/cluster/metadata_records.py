@@ -6,6 +6,7 @@ of a data class.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from headrace.cluster.resources import ConfigResource
@@ -35,10 +36,22 @@ class BrokerRegistered(NamedTuple):
     broker: BrokerRegistration
 
 
+class FencedReason(StrEnum):
+    """How the controller noticed that a broker is gone."""
+
+    SESSION_ENDED = "session"
+    PROCESS_DIED = "process"
+    RESTARTED = "restart"
+
+
 class BrokerFenced(NamedTuple):
-    """A broker's session ended: it stays known but gets no leadership and no new replicas."""
+    """A broker is gone: it stays known but gets no leadership and no new replicas.
+
+    `reason` is for the logs: a `FencedReason`, or empty if a broker of an earlier release decided.
+    """
 
     broker_id: int
+    reason: str = ""
 
 
 class BrokerLeaving(NamedTuple):

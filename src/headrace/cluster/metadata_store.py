@@ -220,11 +220,11 @@ class ClusterStore(Protocol):
         """
         ...
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the store can be reached now."""
-        ...
-
     def on_lost(self, lost: Callable[[], None]) -> None:
         """Calls `lost` when the session or registration is lost; the broker must re-register."""
+        ...
+
+    @property
+    def disconnected_s(self) -> float | None:
+        """How long the store has been unreachable, in seconds; None while it is connected."""
         ...

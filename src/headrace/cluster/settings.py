@@ -61,7 +61,7 @@ _LATER: Final = (
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "replica.", "replication.quota.",
-    "share.coordinator.", "telemetry.", "unclean.leader.election.interval.",
+    "share.coordinator.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
     "follower.replication.", "leader.replication.",

@@ -25,7 +25,7 @@ _ITERATIONS: Final = "password.encoder.iterations"
 _CACHED_PASSWORDS: Final = 128
 """Decrypting one takes milliseconds, and a broker reads its settings after each change."""
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class NoPasswordSecret(Exception):

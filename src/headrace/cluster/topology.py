@@ -17,6 +17,11 @@ INTERNAL_TOPICS: Final = frozenset(
     {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC}
 )
 
+METADATA_LEVEL: Final = 1
+"""The metadata records that a broker of this version can read. Raise it with each new kind."""
+SECURITY_LEVEL: Final = 1
+"""From this level on: ACLs, SCRAM credentials, client quotas and delegation tokens."""
+
 
 class Partition(NamedTuple):
     """The replicas of a partition and its leader. The first replica is the preferred leader."""
@@ -79,6 +84,7 @@ class BrokerRegistration(NamedTuple):
     fenced: bool = False
     leaving: bool = False  # in a controlled shutdown: gets no further leadership
     directories: tuple[str, ...] = ()  # ids of its log directories; empty if it did not send them
+    metadata_level: int = METADATA_LEVEL  # 0 if it did not send one: version 0.1.0
 
     @property
     def is_available(self) -> bool:

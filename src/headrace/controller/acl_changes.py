@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted
+from headrace.cluster.topology import SECURITY_LEVEL
+from headrace.controller.metadata_level import require_metadata_level
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
 from headrace.security.authorization.acl import (
@@ -56,6 +58,7 @@ def create_acls(
         try:
             _check(acl, in_znodes=in_znodes)
             if acl not in image.acls and acl not in new:
+                require_metadata_level(image, SECURITY_LEVEL, "ACLs")
                 if len(image.acls) + len(new) >= MAX_ACLS:
                     raise Refused(
                         ErrorCode.POLICY_VIOLATION,

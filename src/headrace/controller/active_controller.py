@@ -45,7 +45,7 @@ from headrace.controller.result import ControllerResult
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MAX_DECISIONS_PER_COMMIT: Final = 256
 """Decisions that share a commit: enough to keep up, few enough for a short commit."""
@@ -110,12 +110,14 @@ class ActiveController:
         self._rebalance_s = rebalance_s
         self._after_restore = after_restore
         self._rebalancing: asyncio.Task[None] | None = None
+        self._found_dead: dict[int, int] = {}  # epochs by broker id
 
     # --- the term -------------------------------------------------------------------------------
 
     async def begin_term(self, crashed: tuple[int, int] | None = None) -> None:
         """Loads the store. `crashed` is a predecessor (id, broker epoch) known to be dead."""
         if crashed is not None:
+            self._found_dead[crashed[0]] = crashed[1]
             await self._store.fence(self.elected, *crashed)
         await self._load_image()
         registered = await self._store.registered(self._store_changed.set)
@@ -191,10 +193,7 @@ class ActiveController:
                 f"the store has metadata version {image.version}, but this broker has version "
                 f"{known.version}: the newer changes are missing from the store. Restore the store"
             )
-        self._publish(image, tuple(records_between(self._metadata.image, image)))
-
-    def _publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-        self._metadata.advance(image, records)
+        self._metadata.advance(image, tuple(records_between(self._metadata.image, image)))
 
     # --- registered brokers ---------------------------------------------------------------------
 
@@ -219,7 +218,7 @@ class ActiveController:
     ) -> tuple[MetadataRecord, ...]:
         image = controller.image
         arrivals = {id_: _arrival(image, each) for id_, each in registered.items()}
-        records = reconcile_brokers(image, controller.rules, arrivals)
+        records = reconcile_brokers(image, controller.rules, arrivals, self._found_dead)
         return (*records, *initialize_partitions(image.apply(records) if records else image))
 
     async def _watch_store(self) -> None:
@@ -258,13 +257,10 @@ class ActiveController:
 
     async def fence(self, broker_id: int, broker_epoch: int) -> None:
         """Fences a broker whose process is known to be dead, even if its session is still open."""
+        self._found_dead[broker_id] = broker_epoch
         try:
             # Delete the registration first: while it exists, the broker counts as alive.
-            if await self._store.fence(self.elected, broker_id, broker_epoch):
-                log.warning(
-                    "fenced a broker because its process has died",
-                    extra={"broker": broker_id, "epoch": broker_epoch},
-                )
+            await self._store.fence(self.elected, broker_id, broker_epoch)
             await self.decide(
                 lambda controller: _fence_records(controller, broker_id, broker_epoch)
             )
@@ -339,6 +335,7 @@ class ActiveController:
 
     async def _commit_together(self, decisions: Sequence[_PendingDecision]) -> None:
         controller = self._controller
+        began = self._loop.time()
         before = controller.image = self._metadata.image
         records: list[MetadataRecord] = []
         answers: list[tuple[_PendingDecision, Sequence[Any]]] = []
@@ -357,7 +354,8 @@ class ActiveController:
             await self._store.commit(records, self.elected)
             # One version per commit, not per decision: the store counts commits.
             image = controller.image.at_version(before.version + 1)
-            self._publish(image, records)
+            took_ms = round((self._loop.time() - began) * 1000)
+            self._metadata.advance(image, records, took_ms=took_ms)
             self._add_follow_up_decisions(records)
         for pending, results in answers:
             if not pending.done.done():

@@ -6,12 +6,13 @@ that follow, and then registers the new one. This also holds if no session expir
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
+    FencedReason,
     MetadataRecord,
     PartitionChanged,
 )
@@ -34,16 +35,30 @@ class Arrival(NamedTuple):
     disks: Disks = Disks.KEPT
 
 
+_NONE: Final[Mapping[int, int]] = {}
+
+
 def reconcile_brokers(
-    image: MetadataImage, rules: Rules, registered: Mapping[int, Arrival]
+    image: MetadataImage,
+    rules: Rules,
+    registered: Mapping[int, Arrival],
+    found_dead: Mapping[int, int] = _NONE,
 ) -> tuple[MetadataRecord, ...]:
-    """Fences brokers that are no longer registered, registers new ones, and elects leaders."""
+    """Fences brokers that are no longer registered, registers new ones, and elects leaders.
+
+    `found_dead` has the epochs of brokers whose process was found dead, by id.
+    """
     steps = StagedRecords(image)
     known = {id_: broker for id_, broker in image.brokers.items() if not broker.fenced}
     gone = [
         id_ for id_, broker in known.items() if _is_other_incarnation(broker, registered.get(id_))
     ]
-    steps.add(*(BrokerFenced(id_) for id_ in sorted(gone)))
+    steps.add(
+        *(
+            BrokerFenced(id_, _fenced_reason(known[id_], registered.get(id_), found_dead))
+            for id_ in sorted(gone)
+        )
+    )
     if gone:
         steps.add(*elect_new_leaders(steps.image, rules))
     arrived = [
@@ -58,7 +73,28 @@ def reconcile_brokers(
             steps.add(*handle_unclean_shutdown(steps.image, rules, id_, arrival.disks))
     if arrived:
         steps.add(*elect_new_leaders(steps.image, rules))
+    steps.add(*_missing_levels(known, registered))
     return tuple(steps.records)
+
+
+def _fenced_reason(
+    known: BrokerRegistration, now: Arrival | None, found_dead: Mapping[int, int]
+) -> FencedReason:
+    if found_dead.get(known.broker_id) == known.epoch:
+        return FencedReason.PROCESS_DIED
+    return FencedReason.SESSION_ENDED if now is None else FencedReason.RESTARTED
+
+
+def _missing_levels(
+    known: Mapping[int, BrokerRegistration], registered: Mapping[int, Arrival]
+) -> Iterator[BrokerRegistered]:
+    """A controller of version 0.1.0 does not pass on the metadata levels of the brokers."""
+    for id_, broker in known.items():
+        now = registered.get(id_)
+        if now is not None and not _is_other_incarnation(broker, now):
+            level = now.broker.metadata_level
+            if level != broker.metadata_level:
+                yield BrokerRegistered(broker._replace(metadata_level=level))
 
 
 def _is_other_incarnation(known: BrokerRegistration, now: Arrival | None) -> bool:
@@ -71,7 +107,7 @@ def fence_broker(image: MetadataImage, rules: Rules, broker_id: int) -> tuple[Me
     if broker is None or broker.fenced:
         return ()
     steps = StagedRecords(image)
-    steps.add(BrokerFenced(broker_id))
+    steps.add(BrokerFenced(broker_id, FencedReason.PROCESS_DIED))
     steps.add(*elect_new_leaders(steps.image, rules))
     return tuple(steps.records)
 

@@ -120,6 +120,9 @@ class ConfigControl:
             found += map(topic_resource, self.image.topics)
         if ConfigResourceType.BROKER in wanted:
             found += map(broker_resource, self.image.brokers)
+        if ConfigResourceType.BROKER_LOGGER in wanted:
+            type_ = ConfigResourceType.BROKER_LOGGER
+            found += (ConfigResource(type_, str(id_)) for id_ in self.image.brokers)
         wanted &= {ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS}
         found += [resource for resource in self.image.configs if resource.type in wanted]
         return sorted(found)

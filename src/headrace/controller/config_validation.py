@@ -1,9 +1,9 @@
 """Checks the whole configuration of a resource. Pure; raises `Refused` in Kafka's words."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+from headrace.cluster.client_match import InvalidMatch, parse_match
 from headrace.cluster.configs.catalog import (
     BROKER,
     CLIENT_METRICS,
@@ -27,14 +27,6 @@ _CLUSTER_WIDE_LISTENER_SETTINGS: Final = (
     "max.connections",
     "max.connection.creation.rate",
     "num.network.threads",
-)
-_MATCHABLE: Final = (
-    "client_instance_id",
-    "client_id",
-    "client_software_name",
-    "client_software_version",
-    "client_source_address",
-    "client_source_port",
 )
 _BOUNDED_GROUP_SETTINGS: Final = (
     ("consumer", "heartbeat.interval.ms"),
@@ -155,12 +147,10 @@ def check_client_metrics(name: str, configs: Mapping[str, str]) -> None:
                 ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {config}"
             )
     _check_values(configs, CLIENT_METRICS.get, ErrorCode.INVALID_REQUEST)
-    for pattern in filter(None, configs.get("match", "").split(",")):
-        subject, equals, expression = pattern.strip().partition("=")
-        if not equals or subject not in _MATCHABLE or not _is_pattern(expression):
-            raise Refused(
-                ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern.strip()}"
-            )
+    try:
+        parse_match(configs.get("match", ""))
+    except InvalidMatch as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
 def _check_values(
@@ -227,11 +217,3 @@ def _check_heartbeat(kind: str, configs: Mapping[str, str], effective: Effective
     assert isinstance(values[1], int)
     if values[0] <= values[1]:
         raise Refused(ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
-
-
-def _is_pattern(expression: str) -> bool:
-    try:
-        re.compile(expression)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True

@@ -34,7 +34,13 @@ class FollowedMetadata(Protocol):
     metadata_log: MetadataLog
     published_version: int
 
-    def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+    def advance(
+        self,
+        image: MetadataImage,
+        records: Sequence[MetadataRecord],
+        *,
+        took_ms: int | None = None,
+    ) -> None:
         """Makes `image` current; `records` are the difference from the image before."""
 
     def add_listener(self, callback: Callable[[], None]) -> None:
@@ -107,7 +113,9 @@ class MetadataPolls:
         )
 
     def _poll_response(self, version: int) -> ClusterMetadataResponse:
-        changes = self._metadata.metadata_log.since(version)
+        # A broker that starts gets a snapshot: the history may have records of removed things,
+        # which an older version cannot read.
+        changes = self._metadata.metadata_log.since(version) if version > 0 else None
         if changes is None:
             records = self._encoded_snapshot()
         else:

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import ClientQuotaChanged, MetadataRecord
+from headrace.cluster.topology import SECURITY_LEVEL
+from headrace.controller.metadata_level import require_metadata_level
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
 from headrace.security.quotas.client_quota import (
@@ -105,6 +107,7 @@ def _changed_limits(image: MetadataImage, alteration: QuotaAlteration) -> list[C
     for key, value in alteration.ops:
         if value is not None:
             _check_value(keys, key, value)
+            require_metadata_level(image, SECURITY_LEVEL, "client quotas")
         if current.get(key) != value:
             changed.append(ClientQuotaChanged(entity, key, value))
     return changed

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import MetadataRecord, ScramCredentialChanged
+from headrace.cluster.topology import SECURITY_LEVEL
+from headrace.controller.metadata_level import require_metadata_level
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
 from headrace.security.sasl.scram_credential import (
@@ -112,6 +114,7 @@ def _changed(image: MetadataImage, change: ScramDeletion | ScramUpsertion) -> Me
     if not 0 < len(change.salt) <= MAX_SALT_BYTES:
         message = f"The salt must have 1 to {MAX_SALT_BYTES} bytes"
         raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, message)
+    require_metadata_level(image, SECURITY_LEVEL, "SCRAM credentials")
     credential = credential_of(mechanism, change.salt, change.salted_password, change.iterations)
     return ScramCredentialChanged(change.user, mechanism, credential)
 

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import DelegationTokenChanged, DelegationTokenRemoved
-from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
+from headrace.cluster.topology import SECURITY_LEVEL
+from headrace.controller.metadata_level import require_metadata_level
+from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import encode_uuid
 from headrace.security.principal import USER, Principal
@@ -125,6 +127,10 @@ def _check_new_token(image: MetadataImage, new: NewToken) -> ApiError:
     if size_bytes > MAX_PRINCIPALS_BYTES:
         why = f"the principals have {size_bytes} bytes, more than {MAX_PRINCIPALS_BYTES}"
         return ApiError(ErrorCode.POLICY_VIOLATION, why)
+    try:
+        require_metadata_level(image, SECURITY_LEVEL, "delegation tokens")
+    except Refused as refused:
+        return refused.error
     if len(image.delegation_tokens) >= MAX_TOKENS:
         return ApiError(ErrorCode.POLICY_VIOLATION, f"the cluster has {MAX_TOKENS} tokens")
     return NO_ERROR

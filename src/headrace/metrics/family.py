@@ -15,7 +15,7 @@ collector iterates over snapshots (`tuple(...)`) of what can change meanwhile.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Kind = Literal["counter", "gauge", "summary", "histogram", "info"]
 
@@ -42,4 +42,13 @@ class Collector(Protocol):
         loop may then serve other work. A family appears once in a scrape, so no two collectors
         yield the same name.
         """
+        ...
+
+
+@runtime_checkable
+class PreparedCollector(Collector, Protocol):
+    """A collector that needs more than this broker's memory, such as answers of other brokers."""
+
+    async def prepare(self) -> None:
+        """Called before each `collect`; must end within a few seconds."""
         ...

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from headrace.cluster.topology import Partition
 from headrace.metrics.topic_traffic import TopicTraffic
 from headrace.replication.follower_progress import FollowerProgress
+from headrace.replication.out_of_sync import OutOfSyncFollower
 from headrace.replication.replica import Replica, Waiter
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.log.log import Log
@@ -37,10 +38,12 @@ class Leader(SoleLeader):
     _commits_at_append = False
 
     __slots__ = (
+        "_began_at",
         "_broker_id",
         "_end_waiters",
         "_epoch_start",
         "_known_watermark",
+        "_left_isr_at",
         "_maximal_isr",
         "_min_isr",
         "_pending",
@@ -73,6 +76,8 @@ class Leader(SoleLeader):
             if id_ != broker_id
         }
         self._broker_id = broker_id
+        self._began_at = now
+        self._left_isr_at: dict[int, float] | None = None  # by follower that left during this role
         self._min_isr = min_isr
         self._known_watermark = high_watermark
         self._maximal_isr = frozenset(partition.isr)
@@ -309,6 +314,20 @@ class Leader(SoleLeader):
                 waiter.interrupted()  # commits wait for the joining follower from now on
         return proposal
 
+    def out_of_sync_followers(self, now: float) -> list[OutOfSyncFollower]:
+        """The followers that are not in the in-sync set, and since when."""
+        left = self._left_isr_at or {}
+        return [
+            OutOfSyncFollower(
+                id_,
+                progress.log_end,
+                max(0.0, now - left.get(id_, self._began_at)),
+                since_takeover=id_ not in left,
+            )
+            for id_, progress in self.progress.items()
+            if id_ not in self.partition.isr
+        ]
+
     def _broker_epoch(self, broker_id: int, live: Mapping[int, int]) -> int:
         return live.get(broker_id, -1)
 
@@ -357,6 +376,7 @@ class Leader(SoleLeader):
         self._advance_high_watermark()
 
     def _apply_partition(self, partition: Partition, now: float) -> None:
+        self._note_isr_change(partition, now)
         self.partition = partition
         self._count_in_sync()
         self._pending = None
@@ -374,6 +394,15 @@ class Leader(SoleLeader):
                 progress.caught_up_at = max(progress.caught_up_at, now)
         if self.is_open:
             self._advance_high_watermark()
+
+    def _note_isr_change(self, partition: Partition, now: float) -> None:
+        left = self._left_isr_at or {}
+        for id_ in partition.replicas:
+            is_new = id_ not in self.partition.replicas
+            if id_ not in partition.isr and (id_ in self.partition.isr or is_new):
+                left[id_] = now
+        out = set(partition.replicas).difference(partition.isr)
+        self._left_isr_at = {id_: at for id_, at in left.items() if id_ in out} or None
 
     def require_in_sync(self, min_isr: int) -> None:
         """Applies a new value of `min.insync.replicas`."""

@@ -7,6 +7,7 @@ store, and all other brokers are notified.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -59,14 +60,14 @@ class SharedStore:
         """Like `silence`; in addition, the broker's requests to the store fail."""
         session = self._sessions.get(broker_id)
         if session is not None:
-            session.is_cut = True
+            session.cut()
             self._on_loop(session.count_down)
 
     def resume(self, broker_id: int) -> None:
         """Resumes the broker's heartbeats, and delivers the notifications it missed."""
         session = self._sessions.get(broker_id)
         if session is not None:
-            session.is_cut = False
+            session.reconnect()
             self._on_loop(session.recover)
 
     def close(self) -> None:
@@ -100,9 +101,24 @@ class StoreSession:
     def __init__(self, shared: SharedStore, store: EmbeddedStore) -> None:
         self._shared = shared
         self._store = store
-        self.is_cut = False
+        self._cut_at: float | None = None
         self._missed: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        return self._cut_at is not None
+
+    def cut(self) -> None:
+        self._cut_at = time.monotonic()
+
+    def reconnect(self) -> None:
+        self._cut_at = None
+
+    @property
+    def disconnected_s(self) -> float | None:
+        at = self._cut_at
+        return None if at is None else time.monotonic() - at
 
     # --- called on the store's loop --------------------------------------------------------------
 
@@ -187,10 +203,6 @@ class StoreSession:
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
         await self._on_store_loop(lambda: self._store.commit(records, elected))
-
-    @property
-    def is_connected(self) -> bool:
-        return self._store.is_connected
 
     def on_lost(self, lost: Callable[[], None]) -> None:
         callback = self._on_broker_loop(lost)

@@ -40,7 +40,10 @@ class BrokerProcess:
         self._settings = dict(settings or {})
         self._ephemeral = ephemeral
         self._before = list(before)
+        self.code: Path | None = None
+        """A directory with the package of another version, for the next start."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._mark = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -71,16 +74,28 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Starts the process; returns when it answers a request."""
+        self.launch()
+        self.wait_until_serving()
+
+    def launch(self) -> None:
+        """Starts the process without waiting for it."""
+        environment = None if self.code is None else {**os.environ, "PYTHONPATH": str(self.code)}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
             )
+
+    def wait_until_serving(self) -> None:
         wait_for(self._answers, "the broker answers", deadline_s=START_DEADLINE_S)
 
     def stop(self) -> int:
         """Stops it cleanly; returns the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Waits until it has ended; returns the exit status."""
         return self._reap(STOP_DEADLINE_S)
 
     def kill(self) -> None:
@@ -104,6 +119,17 @@ class BrokerProcess:
 
     def log_text(self) -> str:
         return self.log.read_text(errors="replace")
+
+    def mark_log(self) -> None:
+        """`lines_since_mark` has what is logged from now on."""
+        self._mark = self.log.stat().st_size
+
+    def lines_since_mark(self, *parts: str) -> list[str]:
+        """The lines without their time that contain all of these parts."""
+        with self.log.open("rb") as log:
+            log.seek(self._mark)
+            lines = log.read().decode(errors="replace").splitlines()
+        return [line.partition(" ")[2] for line in lines if all(part in line for part in parts)]
 
     def _reap(self, deadline_s: float) -> int:
         assert self._process is not None

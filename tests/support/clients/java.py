@@ -35,7 +35,21 @@ def java(*arguments: str, jvm: tuple[str, ...] = TOOL_JVM) -> list[str]:
 
 def run(*arguments: str, stdin: str | None = None) -> str:
     """The output of a tool; raises if the tool fails."""
-    done = subprocess.run(
+    done = _run_to_end(*arguments, stdin=stdin)
+    if done.returncode:
+        raise ToolFailed(
+            f"{arguments[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
+    return done.stdout
+
+
+def run_and_read_errors(*arguments: str) -> str:
+    """What a tool writes to stderr, whether it fails or not."""
+    return _run_to_end(*arguments).stderr
+
+
+def _run_to_end(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         java(*arguments),
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
@@ -44,11 +58,6 @@ def run(*arguments: str, stdin: str | None = None) -> str:
         timeout=TIMEOUT_S,
         check=False,
     )
-    if done.returncode:
-        raise ToolFailed(
-            f"{arguments[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        )
-    return done.stdout
 
 
 class KafkaNode:

@@ -48,6 +48,10 @@ class CounterShard:
         self.changed: set[str] = set()
         self.was_loaded = False
 
+    @property
+    def entries(self) -> dict[str, int]:
+        return self.counters
+
     # --- requests -------------------------------------------------------------------------------
 
     def add(

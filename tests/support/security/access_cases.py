@@ -229,6 +229,8 @@ CASES: Final[Mapping[ApiKey, tuple[Case, ...]]] = {
         ),
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (_case(group(DESCRIBE, NO_GROUP), group_ids=[NO_GROUP]),),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _FREE,
+    ApiKey.PUSH_TELEMETRY: _FREE,
     ApiKey.LIST_CONFIG_RESOURCES: (_case(cluster(DESCRIBE_CONFIGS), resource_types=[]),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_case(topic(DESCRIBE), cursor=None),),
     ApiKey.SHARE_GROUP_HEARTBEAT: (_case(group(READ), topic(DESCRIBE), member_epoch=0),),

@@ -25,6 +25,8 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LAST_DATETIME_S = 253_402_300_799
 """The last second of the year 9999, the end of Python's datetime range."""
 LAST_TIMEDELTA_MS = 2**48
+FIRST_OWN_TAG = 10_000
+"""Tagged fields from here on are Headrace's own: kio does not have them."""
 ERROR_CODES = [int(code) for code in ErrorCode]
 
 
@@ -50,8 +52,20 @@ def unwrapped(annotation: Any) -> Any:
     return annotation
 
 
+def shared_fields(cls: type[Struct], version: int) -> list[Field]:
+    """The fields that Kafka has, too."""
+    return [
+        field
+        for field in fields_of(cls)
+        if field.is_in(version) and (field.options.tag or 0) < FIRST_OWN_TAG
+    ]
+
+
 class TwinMaker(Maker):
     """Generates messages whose values are also valid for kio's richer types."""
+
+    def fields(self, cls: type[Struct]) -> list[Field]:
+        return shared_fields(cls, self.version)
 
     def twin_fields(self, twin: Any, present: list[Field]) -> list[Any]:
         fields = list(dataclasses.fields(twin))
@@ -84,7 +98,7 @@ def _stem(name: str) -> str:
 
 def converted(message: Struct, twin: Any, version: int) -> Any:
     """Our message, converted to kio's class."""
-    present = [field for field in fields_of(type(message)) if field.is_in(version)]
+    present = shared_fields(type(message), version)
     values = {}
     for field, twin_field in zip(present, dataclasses.fields(twin), strict=True):
         value = getattr(message, field.name)

@@ -49,12 +49,16 @@ class Maker:
     def struct(self, cls: type[Struct], twin: Any = None) -> Struct:
         """A struct with random values in the fields that the version has."""
         made = cls()
-        present = [field for field in fields_of(cls) if field.is_in(self.version)]
+        present = self.fields(cls)
         for field, twin_field in zip(present, self.twin_fields(twin, present), strict=True):
             if field.options.tag is not None and self.rng.random() < 0.4:
                 continue
             setattr(made, field.name, self.value(field, twin_field))
         return made
+
+    def fields(self, cls: type[Struct]) -> list[Field]:
+        """The fields that get values."""
+        return [field for field in fields_of(cls) if field.is_in(self.version)]
 
     def twin_fields(self, twin: Any, present: list[Field]) -> list[Any]:
         """Another implementation's definitions of the same fields; none here."""

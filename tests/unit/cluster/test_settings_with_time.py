@@ -5,7 +5,7 @@ import pytest
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 
 
-@pytest.mark.parametrize("name", ["telemetry.max.bytes"])
+@pytest.mark.parametrize("name", ["group.coordinator.append.linger.ms"])
 def test_a_setting_without_effect_gives_a_warning(name: str) -> None:
     (warning,) = BrokerSettings.parse({name: "11"}).warnings
     assert warning.startswith(f"ignoring {name}: not supported yet (")

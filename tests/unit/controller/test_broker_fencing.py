@@ -4,6 +4,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import (
     BrokerFenced,
     BrokerRegistered,
+    FencedReason,
     MetadataRecord,
     PartitionChanged,
     TopicCreated,
@@ -52,7 +53,7 @@ def test_no_change_writes_no_records() -> None:
 def test_a_broker_that_left_is_fenced_and_its_partitions_get_new_leaders() -> None:
     image = cluster(FULL)
     records = reconcile_brokers(image, rules, arrivals(broker(2), broker(3)))
-    assert records[0] == BrokerFenced(1)
+    assert records[0] == BrokerFenced(1, FencedReason.SESSION_ENDED)
     assert (after(image, records).leader, after(image, records).isr) == (2, (2, 3))
 
 

@@ -442,6 +442,7 @@ def test_resources_are_listed_by_type() -> None:
     assert set(made.configs.resources([])) == {
         ConfigResource(TOPIC, "t"),
         ConfigResource(BROKER, "1"),
+        ConfigResource(ConfigResourceType.BROKER_LOGGER, "1"),
         ConfigResource(METRICS, "m"),
         ConfigResource(GROUP, "g"),
     }

@@ -244,3 +244,35 @@ def test_a_new_leader_knows_its_watermark_after_its_followers_have_fetched() -> 
     assert not after.knows_watermark
     after.fetched(3, 30, end, 0, now=3.0)
     assert after.knows_watermark
+
+
+def test_a_follower_is_out_of_sync_from_the_moment_when_it_leaves_the_in_sync_set() -> None:
+    leader = led()
+    assert leader.out_of_sync_followers(now=50.0) == []
+    without_two = ALL._replace(isr=(1, 3), partition_epoch=1)
+    leader.partition_changed(without_two, now=100.0)
+    (out,) = leader.out_of_sync_followers(now=112.5)
+    assert (out.broker_id, out.out_of_sync_s, out.since_takeover) == (2, 12.5, False)
+    leader.partition_changed(without_two._replace(isr=(1,), partition_epoch=2), now=110.0)
+    assert [each.out_of_sync_s for each in leader.out_of_sync_followers(now=112.5)] == [12.5, 2.5]
+    leader.partition_changed(ALL._replace(partition_epoch=3), now=113.0)
+    assert leader.out_of_sync_followers(now=114.0) == []
+
+
+def test_a_follower_that_was_out_of_sync_before_this_leader_has_a_minimum_age() -> None:
+    leader = led(ALL._replace(isr=(1, 3)))
+    (out,) = leader.out_of_sync_followers(now=7.0)
+    assert (out.out_of_sync_s, out.since_takeover, out.log_end) == (7.0, True, -1)
+    append(leader)
+    leader.fetched(2, 20, 0, 0, now=8.0)
+    (out,) = leader.out_of_sync_followers(now=8.0)
+    assert out.log_end == 0
+
+
+def test_an_added_replica_is_out_of_sync_since_it_was_added() -> None:
+    leader = led(Partition(replicas=(1, 2), isr=(1, 2), leader=1))
+    leader.partition_changed(
+        Partition(replicas=(1, 2, 3), isr=(1, 2), leader=1, partition_epoch=1), now=20.0
+    )
+    (out,) = leader.out_of_sync_followers(now=21.0)
+    assert (out.broker_id, out.out_of_sync_s, out.since_takeover) == (3, 1.0, False)

@@ -4,7 +4,7 @@ The logger is `headrace.authorizer`. Every line has the same form: the event, th
 the event is about, the host, the API (a login has none), the listener, and the reason if there is
 one. Denied requests, logins and changes are at INFO, allowed requests at DEBUG. Filters, which
 leave hidden resources out of a response, are silent. Lines that clients can cause at will are
-limited (`line_limit`), and the log says how many were left out.
+limited (`headrace.limited_log`), and the log says how many were left out.
 """
 
 import logging
@@ -12,8 +12,8 @@ from collections import Counter
 from contextvars import ContextVar
 from typing import Final
 
-from headrace.broker.access.line_limit import LineLimit
 from headrace.clock import Clock
+from headrace.limited_log import LineLimit
 from headrace.log_formatters import AUDIT_LOGGER
 from headrace.protocol.api import APIS, ApiKey
 from headrace.security.authorization.acl import AclOperation, AclResourceType

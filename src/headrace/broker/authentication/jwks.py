@@ -13,12 +13,13 @@ from typing import Final
 from headrace.broker.runtime.errors import StartupError
 from headrace.clock import Clock
 from headrace.cluster.sasl_settings import OAuthBearerSettings
+from headrace.limited_log import LimitedLog
 from headrace.security.sasl.exchange import Exchange
 from headrace.security.sasl.json_web_keys import InvalidKeys, JsonWebKeys, parse_keys
 from headrace.security.sasl.jwt import BearerToken, TokenRules, validate
 from headrace.security.sasl.oauthbearer import OAuthBearerExchange
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MIN_FETCH_INTERVAL_S: Final = 10.0
 START_ATTEMPTS: Final = 3
@@ -43,6 +44,7 @@ class Jwks:
         self._settings = settings
         self._clock = clock
         self._fetch = fetch
+        self._limited_log = LimitedLog(log, clock.monotonic)
         self._keys = JsonWebKeys()
         self._fetched_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -86,7 +88,9 @@ class Jwks:
         if self._fetching is None:
             if self._clock.monotonic() - self._fetched_at < MIN_FETCH_INTERVAL_S:
                 return
-            log.info("a token names an unknown key; fetching the keys", extra={"key_id": key_id})
+            self._limited_log.info(
+                "a token names an unknown key; fetching the keys", about="", key_id=key_id
+            )
             self._fetching = asyncio.get_running_loop().create_task(self._fetch_or_keep())
         # The login of one client may end before; the fetch is for all of them.
         await asyncio.shield(self._fetching)
@@ -96,23 +100,24 @@ class Jwks:
         while True:
             pause_s = self._retry_pause_s(failures) if failures else self._settings.refresh_s
             await asyncio.sleep(max(MIN_PAUSE_S, pause_s))
-            failures = 0 if await self._try_fetch(failures) else failures + 1
+            failures = 0 if await self._try_fetch() else failures + 1
 
     async def _fetch_or_keep(self) -> None:
         try:
-            await self._try_fetch(0)
+            await self._try_fetch()
         finally:
             self._fetching = None
 
-    async def _try_fetch(self, failures: int) -> bool:
+    async def _try_fetch(self) -> bool:
         try:
             await self._fetch_keys()
         except FetchFailed as error:
-            if failures.bit_count() <= 1:  # 0, 1, 2, 4 ...: must not flood the log
-                log.warning(
-                    "cannot fetch the keys for OAUTHBEARER; the last ones stay valid",
-                    extra={"url": self._settings.keys_url, "error": str(error)},
-                )
+            self._limited_log.warning(
+                "cannot fetch the keys for OAUTHBEARER; the last ones stay valid",
+                about=self._settings.keys_url,
+                url=self._settings.keys_url,
+                error=str(error),
+            )
             return False
         return True
 

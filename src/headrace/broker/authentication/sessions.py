@@ -25,7 +25,7 @@ from headrace.security.sasl.exchange import Success
 from headrace.security.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from headrace.security.session import Session
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MIN_REAUTHENTICATION_INTERVAL_S: Final = 1.0
 _API_KEY_BYTES: Final = 2

@@ -193,12 +193,16 @@ class CoordinatorRegistry:
         )
 
     def _write_markers(self) -> None:
-        """Registers the marker writer once: markers are the only effect of transactions."""
+        """Registers the effects of transactions once."""
         if self._markers is None:
             from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender
-            from headrace.coordinator.transaction.marker_request import WriteMarkers
+            from headrace.coordinator.transaction.marker_request import (
+                TransactionTimedOut,
+                WriteMarkers,
+            )
 
             self._markers = TxnMarkerSender(self._host)
+            self.transactions.on_effect(TransactionTimedOut, self._markers.log_timeout)
             self.transactions.on_effect(WriteMarkers, self._markers.perform)
 
     def _share_state_shard(self, index: int) -> ShareStateShard:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+from headrace.broker.coordinators.load_log import LoadLog
 from headrace.broker.coordinators.shard_loader import ShardLoader
 from headrace.broker.coordinators.shard_runner import ShardRunner, coordinator_error
 from headrace.broker.metadata.internal_topics import new_topic
@@ -31,7 +32,7 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import DiskError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
@@ -87,6 +88,7 @@ class CoordinatorRuntime(Generic[S]):
         self._topic_id: bytes | None = None
         self._creation: asyncio.Task[None] | None = None
         self._stopped = False
+        self._load_log = LoadLog(topic, host.clock.monotonic)
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -293,6 +295,7 @@ class CoordinatorRuntime(Generic[S]):
         return runner
 
     def _start_loading(self, leader: SoleLeader) -> None:
+        self._load_log.began(is_first=not self._loads)
         task = self._loop.create_task(self._load_in_slices(leader))
         self._loads[leader.index] = task
         task.add_done_callback(lambda _: self._load_ended(leader.index, task))
@@ -300,6 +303,8 @@ class CoordinatorRuntime(Generic[S]):
     def _load_ended(self, index: int, task: "asyncio.Task[None]") -> None:
         if self._loads.get(index) is task:
             del self._loads[index]
+        if not self._loads:
+            self._load_log.ended()
 
     async def _load_in_slices(self, leader: SoleLeader) -> None:
         try:
@@ -310,6 +315,7 @@ class CoordinatorRuntime(Generic[S]):
             if not leader.closed:
                 del self._loads[leader.index]
                 self._activate(leader, shard)
+                self._load_log.loaded(leader.index, shard.entries)
         except Exception as error:
             if leader.closed:
                 return
@@ -383,6 +389,8 @@ class CoordinatorRuntime(Generic[S]):
         if runner is not None:
             self._routes.clear()
             runner.unload(error)
+            if self._load_log.unloaded(index):
+                self._loop.call_soon(self._load_log.report_unloaded)
         return runner
 
     # --- start and stop

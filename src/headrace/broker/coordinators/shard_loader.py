@@ -16,7 +16,7 @@ from headrace.records.control import ControlType, read_control
 from headrace.records.record import iter_records
 from headrace.replication.sole_leader import SoleLeader
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 READ_BYTES: Final = 1 << 20
 RECORDS_PER_SLICE: Final = 100  # about two milliseconds of work

@@ -35,7 +35,7 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 from headrace.storage.state.producers import BatchOrigin
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard, StateSummary
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 R = TypeVar("R")
 Ask = Callable[[SharePartitionKey], "asyncio.Future[R]"]

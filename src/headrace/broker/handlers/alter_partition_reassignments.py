@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.reassignment import Reassignment, alter_reassignments
+from headrace.protocol.api import ApiKey
 from headrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -30,13 +32,16 @@ async def handle(
         for topic in request.topics
         for asked in topic.partitions
     ]
-    results = await broker.metadata.decide(
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         lambda controller: alter_reassignments(
             controller.image,
             controller.rules,
             wanted,
             allow_factor_change=request.allow_replication_factor_change,
-        )
+        ),
     )
     answers = iter(results)
     return AlterPartitionReassignmentsResponse(

@@ -10,12 +10,12 @@ with a version that the broker serves.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.api_handlers import HANDLERS
 from headrace.broker.network.dispatch import Context
 from headrace.cluster.features import SUPPORTED_FEATURES
-from headrace.protocol.api import APIS
+from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.api_versions import (
     ApiVersion,
@@ -28,6 +28,7 @@ from headrace.protocol.messages.api_versions import (
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+TELEMETRY_APIS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 FIRST_VERSION_WITH_SOFTWARE_NAME = 3
 FIRST_VERSION_WITH_ZERO_LEVELS = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -49,12 +50,14 @@ def answer_unsupported_version(broker: Broker) -> ApiVersionsResponse:
 
 def _served_apis(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsResponse:
     image = broker.metadata.image
+    # Clients that see these APIs ask for a subscription, again and again.
+    accepts_telemetry = broker.accepts_client_metrics
     keys = [
         ApiVersion(
             api_key=key, min_version=APIS[key].advertised_min, max_version=APIS[key].max_version
         )
         for key in sorted(HANDLERS)
-        if not APIS[key].for_members
+        if not APIS[key].for_members and (key not in TELEMETRY_APIS or accepts_telemetry)
     ]
     # Clients before v4 reject a minimum level of 0 (KIP-1022), so they do not get such features.
     supported = [

@@ -21,7 +21,7 @@ from headrace.security.tokens.delegation_token import allows_token_requests
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 NO_TIMESTAMP = -1
 FIRST_VERSION_WITH_REQUESTER = 3

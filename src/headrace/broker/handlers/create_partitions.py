@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.topic_changes import MorePartitions
+from headrace.protocol.api import ApiKey
 from headrace.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -41,10 +43,13 @@ async def handle(
     charge = broker.quotas.mutation_charge(
         context, is_strict=context.version >= FIRST_VERSION_WITH_STRICT_QUOTA
     )
-    results = await broker.metadata.decide(
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.CREATE_PARTITIONS,
         lambda controller: controller.create_partitions(
             growths, validate_only=request.validate_only, charge=charge.take
-        )
+        ),
     )
     return CreatePartitionsResponse(
         throttle_time_ms=charge.throttle_ms,

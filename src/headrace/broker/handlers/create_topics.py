@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableTopicConfigs,
@@ -71,10 +73,13 @@ async def handle(
     charge = broker.quotas.mutation_charge(
         context, is_strict=context.version >= FIRST_VERSION_WITH_STRICT_QUOTA
     )
-    results = await broker.metadata.decide(
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.CREATE_TOPICS,
         lambda controller: controller.create_topics(
             new, validate_only=request.validate_only, charge=charge.take
-        )
+        ),
     )
     with_configs = context.version >= FIRST_VERSION_WITH_CONFIGS
     return CreateTopicsResponse(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.topic_changes import TopicRef
+from headrace.protocol.api import ApiKey
 from headrace.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -58,8 +60,11 @@ async def handle(
     charge = broker.quotas.mutation_charge(
         context, is_strict=context.version >= FIRST_VERSION_WITH_STRICT_QUOTA
     )
-    results = await broker.metadata.decide(
-        lambda controller: controller.delete_topics(refs, charge=charge.take)
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.DELETE_TOPICS,
+        lambda controller: controller.delete_topics(refs, charge=charge.take),
     )
     return DeleteTopicsResponse(
         throttle_time_ms=charge.throttle_ms,

@@ -2,6 +2,7 @@
 
 * v1: endpoint types; only BROKER is served.
 * v2: fenced brokers on request.
+* Headrace's own: on request, the state of this broker's connection to the metadata store.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from headrace.protocol.messages.describe_cluster import (
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+ZOOKEEPER: Final = "zookeeper"
+LOCAL_FILE: Final = "file"
+CONNECTED: Final = -1
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
@@ -54,7 +58,7 @@ def handle(
                     is_fenced=node.fenced,
                 )
             )
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=brokers,
@@ -64,3 +68,12 @@ def handle(
             else OPERATIONS_NOT_REQUESTED
         ),
     )
+    if request.include_metadata_store:
+        _describe_store(broker, response)
+    return response
+
+
+def _describe_store(broker: Broker, response: DescribeClusterResponse) -> None:
+    response.metadata_store = LOCAL_FILE if broker.member is None else ZOOKEEPER
+    lost_s = None if broker.member is None else broker.member.store_disconnected_s
+    response.metadata_store_lost_ms = CONNECTED if lost_s is None else int(lost_s * 1000)

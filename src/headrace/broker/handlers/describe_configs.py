@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.access.config_access import filter_configs
+from headrace.broker.maintenance.broker_loggers import describe_loggers
 from headrace.broker.network.dispatch import Context
 from headrace.cluster.effective_config import EffectiveEntry
+from headrace.cluster.resources import ConfigResourceType
 from headrace.controller.config_changes import DescribedConfig
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -34,17 +36,15 @@ def handle(
     broker: Broker, context: Context, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     configs = broker.metadata.configs
+
+    def describe(asked: DescribeConfigsResource) -> DescribedConfig:
+        names = asked.configuration_keys or None
+        if asked.resource_type == ConfigResourceType.BROKER_LOGGER:
+            return describe_loggers(broker.node_id, asked.resource_name, names)
+        return configs.describe(asked.resource_type, asked.resource_name, names)
+
     return DescribeConfigsResponse(
-        results=[
-            _resource_result(
-                request,
-                asked,
-                configs.describe(
-                    asked.resource_type, asked.resource_name, asked.configuration_keys or None
-                ),
-            )
-            for asked in request.resources
-        ]
+        results=[_resource_result(request, asked, describe(asked)) for asked in request.resources]
     )
 
 

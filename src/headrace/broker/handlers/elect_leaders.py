@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.election_triggers import ElectionResult, elect_leaders
 from headrace.controller.leader_election import Election
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -57,8 +59,11 @@ async def handle(
         if asked is None
         else [(each.topic, index) for each in asked for index in each.partitions]
     )
-    results = await broker.metadata.decide(
-        lambda controller: elect_leaders(controller.image, controller.rules, election, wanted)
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.ELECT_LEADERS,
+        lambda controller: elect_leaders(controller.image, controller.rules, election, wanted),
     )
     if asked is None:
         by_topic = groupby(results, key=lambda each: each.topic)

@@ -22,7 +22,7 @@ from headrace.protocol.messages.envelope import EnvelopeRequest, EnvelopeRespons
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 async def handle(broker: Broker, context: Context, request: EnvelopeRequest) -> EnvelopeResponse:

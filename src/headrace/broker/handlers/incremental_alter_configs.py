@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.access.config_access import filter_configs
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.config_changes import ConfigAlteration, ConfigOp
+from headrace.protocol.api import ApiKey
 from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -39,10 +41,13 @@ async def handle(
         )
         for resource in request.resources
     ]
-    results = await broker.metadata.decide(
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         lambda controller: controller.incremental_alter_configs(
             alterations, validate_only=request.validate_only
-        )
+        ),
     )
     return IncrementalAlterConfigsResponse(
         responses=[

@@ -6,10 +6,13 @@
 * -4: earliest local (v8).
 * -5: latest tiered (v9).
 * -6: earliest pending upload (v11).
+
+Headrace's own tagged fields ask for the next record of consumers (v6, `broker/lag`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -61,8 +64,13 @@ def authorize(broker: Broker, check: RequestCheck, request: ListOffsetsRequest) 
     return check.filter_topics(AclOperation.DESCRIBE)
 
 
-def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    return list_offsets(broker.partitions, context.version, request)
+def handle(
+    broker: Broker, context: Context, request: ListOffsetsRequest
+) -> ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]:
+    response = list_offsets(broker.partitions, context.version, request)
+    if any(partition.positions for topic in request.topics for partition in topic.partitions):
+        return broker.loop.create_task(broker.lag.add_next_records(request, response))
+    return response
 
 
 def list_offsets(

@@ -45,3 +45,4 @@ def _fill_summary(result: ReadShareGroupStateSummaryPartitionResult, summary: St
     result.leader_epoch = summary.leader_epoch
     result.start_offset = summary.start_offset
     result.delivery_complete_count = summary.complete_count
+    result.first_unfinished = summary.first_unfinished

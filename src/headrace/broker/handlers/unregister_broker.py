@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.broker_registration import unregister_broker
+from headrace.protocol.api import ApiKey
 from headrace.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
-    results = await broker.metadata.decide(
-        lambda controller: unregister_broker(controller.image, controller.rules, request.broker_id)
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.UNREGISTER_BROKER,
+        lambda controller: unregister_broker(controller.image, controller.rules, request.broker_id),
     )
     error = results[0]
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.metadata.change_log import decide_logged
 from headrace.broker.network.dispatch import Context
 from headrace.controller.feature_changes import FeatureUpdate, UpgradeType
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -28,8 +30,11 @@ async def handle(
     broker: Broker, context: Context, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     updates = [_feature_update(context.version, update) for update in request.feature_updates]
-    results = await broker.metadata.decide(
-        lambda controller: controller.update_features(updates, validate_only=request.validate_only)
+    results = await decide_logged(
+        broker.metadata,
+        context,
+        ApiKey.UPDATE_FEATURES,
+        lambda controller: controller.update_features(updates, validate_only=request.validate_only),
     )
     error = results[0]
     response = UpdateFeaturesResponse(error_code=error.code, error_message=error.message)

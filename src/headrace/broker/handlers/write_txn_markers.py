@@ -8,13 +8,19 @@ Coordinators on other brokers send it, and so do tools that abort a hanging tran
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.broker.membership.peers import CLIENT_ID_PREFIX
+from headrace.broker.metadata.change_log import log_changes
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.commit_wait import when_committed
 from headrace.broker.runtime.error_codes import failure
 from headrace.broker.transactions.txn_marker_sender import append_marker
 from headrace.coordinator.common.result import ProducerIdentity
+from headrace.log_event import LogEvent, examples
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -54,7 +60,25 @@ async def handle(
         results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
     for done, result in waiting:
         result.error_code = await done
+    if not context.client_id.startswith(CLIENT_ID_PREFIX):
+        log_changes(context, ApiKey.WRITE_TXN_MARKERS, _ended_by_hand(request))
     return WriteTxnMarkersResponse(markers=results)
+
+
+def _ended_by_hand(request: WriteTxnMarkersRequest) -> Iterator[LogEvent]:
+    """The transactions that an operator has ended with a tool."""
+    for marker in request.markers:
+        names = [
+            f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes
+        ]
+        fields = {
+            "producer_id": marker.producer_id,
+            "producer_epoch": marker.producer_epoch,
+            "outcome": "commit" if marker.transaction_result else "abort",
+            "partitions": len(names),
+            "examples": examples(names),
+        }
+        yield LogEvent(logging.WARNING, "ended a transaction by hand", fields)
 
 
 def _append_marker(

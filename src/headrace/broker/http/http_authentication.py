@@ -26,7 +26,7 @@ from headrace.security.principal import user
 from headrace.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from headrace.security.session import Session
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 REALM: Final = "headrace"
 MAX_TOKEN_BYTES: Final = 16 * 1024

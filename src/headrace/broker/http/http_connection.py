@@ -16,7 +16,7 @@ import h11
 
 from headrace.broker.http.http_message import HttpRequest, HttpResponse, text_response
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 KEEP_ALIVE_S: Final = 90.0

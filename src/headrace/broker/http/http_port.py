@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.tls.tls_listeners import TlsListeners
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SECRET_BYTES: Final = 32
 PATHS: Final = ("/metrics", "/livez", "/readyz", "/version")

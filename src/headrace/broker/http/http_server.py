@@ -20,7 +20,7 @@ from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 BACKLOG: Final = 64
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from headrace.broker.runtime.offload import Offload
-from headrace.metrics.family import Collector, MetricFamily
+from headrace.metrics.family import Collector, MetricFamily, PreparedCollector
 from headrace.metrics.text_format import TextFormat, end_of_text, render_family
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SLICE_S: Final = 0.001
 """Of the loop's time, before other work is served: a fifth of the limit of 5 ms."""
@@ -71,6 +71,7 @@ class Scraper:
     async def _build(self, variant: Variant) -> list[bytes]:
         async with self._one_at_a_time:
             began = self._monotonic()
+            await self._prepare()
             parts: list[bytes] = []
             compressor = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_FORMAT) if variant.gzip else None
             async for data in self._encoded(variant.format):
@@ -83,6 +84,16 @@ class Scraper:
             self.scrapes += 1
             self.last_duration_s = self._monotonic() - began
             return [part for part in parts if part]
+
+    async def _prepare(self) -> None:
+        """Lets collectors ask other brokers; one that fails shows what it knew before."""
+        prepared = [each for each in self._collectors() if isinstance(each, PreparedCollector)]
+        waits = (each.prepare() for each in prepared)
+        for each, error in zip(
+            prepared, await asyncio.gather(*waits, return_exceptions=True), strict=True
+        ):
+            if isinstance(error, Exception):
+                self._note_failure(type(each).__name__, error)
 
     async def _encoded(self, format_: TextFormat) -> AsyncIterator[bytes]:
         """The text in large parts."""

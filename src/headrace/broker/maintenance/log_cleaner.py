@@ -43,7 +43,7 @@ from headrace.storage.log.log_compaction import (
 )
 from headrace.storage.state.log_config import COMPACT
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 WORKER: Final = "headrace.broker.maintenance.cleaner_worker"
 LOGS_PER_SLICE: Final = 64
@@ -324,7 +324,7 @@ class LogCleaner:
             bytes_read=status.bytes_read + done.bytes_read,
             bytes_written=status.bytes_written + done.bytes_written,
         )
-        log.info(
+        log.debug(
             "compacted log",
             extra={
                 "log": cleaned.name,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.access.access_control import AccessControl
+from headrace.broker.maintenance.full_directory_log import DirectoryState, FullDirectoryLog
 from headrace.broker.maintenance.log_cleaner import LogCleaner
 from headrace.broker.maintenance.task_scheduler import PeriodicTask
 from headrace.broker.metadata.standalone_metadata import Metadata
@@ -18,21 +20,25 @@ from headrace.broker.runtime.clock_jumps import ClockJumps
 from headrace.broker.runtime.offload import Offload
 from headrace.clock import Clock
 from headrace.cluster.settings import BrokerSettings
+from headrace.log_event import write_events
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
+from headrace.storage.files.free_space import free_bytes
+from headrace.storage.files.log_dir_state import LogDirState
 from headrace.storage.log.log import Log
 
 if TYPE_CHECKING:
     from headrace.broker.access.delegation_tokens import DelegationTokens
+
+logger = logging.getLogger(__package__)  # `log` is a partition's
 
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
 DIRECTORY_CHECK_S: Final = 0.5  # how long a failed disk may keep its leaders
 TLS_CHECK_S: Final = 5.0  # how late a new certificate may be used
 FLUSH_CHECK_S: Final = 0.5  # how late a flush by flush.ms may come
-AUDIT_REPORT_S: Final = 10.0
 LOGS_PER_SLICE: Final = 64
 
 
@@ -94,10 +100,6 @@ def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
         tasks.append(
             PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
         )
-    if host.access.is_enforced or any(each.uses_sasl for each in host.settings.listeners):
-        tasks.append(
-            PeriodicTask("report lines left out of the audit log", AUDIT_REPORT_S, _Audit(host).run)
-        )
     if host.tls is not None:
         tls = host.tls
         tasks.append(PeriodicTask("reload TLS stores", TLS_CHECK_S, tls.reload_changed_files))
@@ -134,35 +136,37 @@ def _common_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
     ]
 
 
-class _Audit:
-    """Logs how many lines of clients that flooded the audit log were left out."""
-
-    def __init__(self, host: PeriodicTasksHost) -> None:
-        self._host = host
-
-    async def run(self) -> None:
-        self._host.access.audit.report_left_out()
-
-
 class _Connections:
-    """Closes idle connections and releases memory."""
+    """Closes idle connections, releases memory, and logs how many lines about clients that flooded
+    the log were left out."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
 
     async def run(self) -> None:
         self._host.server.sweep()
+        self._host.server.report_left_out()
+        self._host.access.audit.report_left_out()
 
 
 class _Files:
-    """Deletes the files of deleted topics and segments, off the event loop."""
+    """Deletes the files of deleted topics and segments, off the event loop; logs full disks."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
+        self._full = FullDirectoryLog()
 
     async def run(self) -> None:
+        states = [_directory_state(each.state) for each in self._host.logs.directories]
+        write_events(logger, self._full.update(states, self._host.clock.monotonic()))
         if self._host.logs.pending_deletes:
             await self._host.offload(self._host.logs.sweep)
+
+
+def _directory_state(state: LogDirState) -> DirectoryState:
+    full = sorted(state.full)
+    free = free_bytes(state.path) if state.refused_appends else None
+    return DirectoryState(state.path, state.refused_appends, full, free)
 
 
 class _Checkpoint:

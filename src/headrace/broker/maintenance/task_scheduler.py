@@ -6,14 +6,14 @@ never stops the other tasks. File work runs off the event loop where storage all
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from headrace.broker.runtime.timers import Timer, Timers
 from headrace.storage.errors import DiskFull
+from headrace.storage.files.free_space import free_bytes
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class PeriodicTask(NamedTuple):
@@ -133,16 +133,8 @@ class _FullDirectory(NamedTuple):
     has_failed_appends: bool  # an append to one of its logs has failed since then
 
     def log_fields(self) -> dict[str, object]:
-        return {"dir": self.path, "free": self._free_bytes()}
-
-    def _free_bytes(self) -> int | None:
-        if self.path is None:
-            return None
-        try:
-            file_system = os.statvfs(self.path)
-        except OSError:
-            return None
-        return file_system.f_bavail * file_system.f_frsize
+        free = None if self.path is None else free_bytes(self.path)
+        return {"dir": self.path, "free_bytes": free}
 
 
 class _Pause(NamedTuple):

@@ -20,7 +20,7 @@ from headrace.cluster.settings import BrokerSettings
 from headrace.controller.errors import NotController
 from headrace.controller.token_expiry import remove_expired_tokens
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SESSION_CHECK_S: Final = 0.5
 """How long a session may outlive its token."""

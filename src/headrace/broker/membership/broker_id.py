@@ -7,7 +7,7 @@ from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.settings import BrokerSettings
 from headrace.storage.directories.meta_properties import read_meta
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 async def find_broker_id(settings: BrokerSettings, environment: Environment) -> int:

@@ -32,11 +32,12 @@ from headrace.cluster.metadata_store import (
 )
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
+from headrace.failure_log import FailureLog
 from headrace.protocol.struct import Struct
 
 R = TypeVar("R", bound=Struct)
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 UNTIL_RESTORED: Final = (
     "Restore the data of this cluster. Until then this broker serves the metadata that it has and "
@@ -83,6 +84,7 @@ class BrokerLifecycle:
         self._registered = asyncio.Event()
         self._lost = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._register_failures = FailureLog(log)
         self._election = ControllerElection(
             store,
             metadata,
@@ -106,7 +108,7 @@ class BrokerLifecycle:
 
     @property
     def is_store_connected(self) -> bool:
-        return self._store.is_connected
+        return self._store.disconnected_s is None
 
     @property
     def active_controller(self) -> ActiveController | None:
@@ -193,6 +195,7 @@ class BrokerLifecycle:
         # If it registers again, its logs are still those of this incarnation.
         self._identity = identity._replace(last_epoch=self.broker_epoch)
         self._registered.set()
+        self._register_failures.reset()
         log.info(
             "registered with the metadata store",
             extra={"broker": self._node_id, "epoch": self.broker_epoch},
@@ -213,10 +216,12 @@ class BrokerLifecycle:
             except StoreError as error:
                 foreign = isinstance(error, AnotherCluster)
                 pause_s = FOREIGN_STORE_CHECK_S if foreign else RETRY_S
-                log.error(
+                self._register_failures.failed(
+                    logging.ERROR,
                     "cannot register with the metadata store, retrying in %g s",
                     pause_s,
-                    extra={"broker": self._node_id, "error": str(error)},
+                    reason=str(error),
+                    fields={"broker": self._node_id},
                 )
                 await asyncio.sleep(pause_s)
                 self._lost.set()
@@ -260,13 +265,19 @@ class BrokerLifecycle:
             ) from None
 
     async def ask(
-        self, request: Struct, answer: type[R], *, timeout_s: float, version: int | None = None
+        self,
+        request: Struct,
+        answer: type[R],
+        *,
+        timeout_s: float,
+        version: int | None = None,
+        origin: str | None = None,
     ) -> R:
         """Sends a request to another broker, the active controller; `ClientError` if there is
-        none."""
+        none. `origin` names the client for which it is sent."""
         controller_id = self.controller_id
         if controller_id in (-1, self._node_id):
             raise UnknownBroker("no active controller is known")
         return await self._peers.request(
-            controller_id, request, answer, timeout_s=timeout_s, version=version
+            controller_id, request, answer, timeout_s=timeout_s, version=version, origin=origin
         )

@@ -43,7 +43,7 @@ from headrace.storage.errors import StorageError
 if TYPE_CHECKING:
     from headrace.broker.tls.tls_listeners import TlsListeners
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 _UNREACHABLE: Final = (
     "are the other brokers' inter.broker.listener.name addresses reachable from here?"
@@ -111,6 +111,11 @@ class ClusterMember:
     @property
     def broker_epoch(self) -> int:
         return self.membership.broker_epoch
+
+    @property
+    def store_disconnected_s(self) -> float | None:
+        """How long the metadata store has been unreachable; None while it is connected."""
+        return self._store.disconnected_s
 
     def _connector(self) -> PeerConnector:
         broker, listener = self._broker, self._broker.settings.inter_broker_listener

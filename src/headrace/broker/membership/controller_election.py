@@ -29,6 +29,7 @@ from headrace.cluster.metadata_store import (
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
 from headrace.controller.errors import NotController
+from headrace.failure_log import FailureLog
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.cluster_metadata import (
     ClusterMetadataRequest,
@@ -37,7 +38,7 @@ from headrace.protocol.messages.cluster_metadata import (
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0
@@ -85,6 +86,8 @@ class ControllerElection:
         self._answered_by: tuple[int, int] | None = None  # the last controller that answered
         self._registrations_seen: dict[int, BrokerRegistration] = {}
         self._failure_pause_s = RETRY_S
+        self._poll_failures = FailureLog(log)
+        self._store_failures = FailureLog(log)
         self.last_failure: str | None = None
         """Why the last poll of the controller failed; None after a poll that did not."""
 
@@ -110,17 +113,21 @@ class ControllerElection:
                 await self._registered.wait()
                 await self._follow_or_stand_for_election()
             except AnotherCluster as error:
-                log.error(
+                self._store_failures.failed(
+                    logging.ERROR,
                     "refusing the metadata store, checking it again in %g s",
                     FOREIGN_STORE_CHECK_S,
-                    extra={"broker": self._node_id, "error": str(error)},
+                    reason=str(error),
+                    fields={"broker": self._node_id},
                 )
                 await asyncio.sleep(FOREIGN_STORE_CHECK_S)
             except StoreError as error:
-                log.info(
+                self._store_failures.failed(
+                    logging.INFO,
                     "metadata store request failed, retrying in %g s",
                     RETRY_S,
-                    extra={"broker": self._node_id, "error": str(error)},
+                    reason=str(error),
+                    fields={"broker": self._node_id},
                 )
                 await asyncio.sleep(RETRY_S)
             except NotController:
@@ -151,6 +158,7 @@ class ControllerElection:
             else:
                 await self._follow(self._controller, changed, polls=1)
             return
+        self._store_failures.reset()
         controller = self._controller
         if controller is None:
             await self._stand_for_election()
@@ -173,8 +181,14 @@ class ControllerElection:
             return False
         log.info(
             "elected controller",
-            extra={"broker": self._node_id, "epoch": elected.controller_epoch},
+            extra={
+                "broker": self._node_id,
+                "epoch": elected.controller_epoch,
+                "previous": self._metadata.image.controller_id,
+                "cause": self._cause_of_election(instead_of),
+            },
         )
+        self._poll_failures.reset()
         active_controller = self._make_active_controller(elected)
         active_controller.polls.on_polls_ended = self._crashes.polls_ended
         try:
@@ -189,6 +203,13 @@ class ControllerElection:
             raise
         await self._resign_as_controller(active_controller)
         return True
+
+    def _cause_of_election(self, instead_of: tuple[int, int] | None) -> str:
+        if instead_of is not None:
+            return "the controller's process died (fast failure detection)"
+        if self._metadata.image.controller_epoch == 0:
+            return "this broker knows no controller yet"
+        return "the last controller resigned or its ZooKeeper session ended"
 
     async def _resign_as_controller(self, active_controller: ActiveController) -> None:
         self._metadata.active_controller = None
@@ -207,23 +228,18 @@ class ControllerElection:
             try:
                 answer = await _first_result(self._poll(controller[0]), changed.wait())
             except ConnectionLost as error:
-                self.last_failure = str(error)
+                self._log_poll_failure(controller[0], str(error))
                 if heard and await self._crashes.is_dead(controller[0], changed.is_set):
+                    log.warning(
+                        "the controller's process died; standing for election",
+                        extra={"broker": self._node_id, "controller": controller[0]},
+                    )
                     await self._stand_for_election(instead_of=controller)
                     return
                 await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             except ClientError as error:
-                self.last_failure = str(error)
-                log.info(
-                    "controller poll failed, retrying in %g s",
-                    RETRY_S,
-                    extra={
-                        "broker": self._node_id,
-                        "controller": controller[0],
-                        "error": str(error),
-                    },
-                )
+                self._log_poll_failure(controller[0], str(error))
                 await _wait_for_either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             if answer is None:
@@ -236,7 +252,20 @@ class ControllerElection:
             heard, self._answered_by = True, controller
             self._failure_pause_s = RETRY_S
             self.last_failure = None
+            self._poll_failures.succeeded(
+                "the controller answers again", broker=self._node_id, controller=controller[0]
+            )
             await self._metadata.until_published()
+
+    def _log_poll_failure(self, controller_id: int, error: str) -> None:
+        self.last_failure = error
+        self._poll_failures.failed(
+            logging.WARNING,
+            "controller poll failed, retrying in %g s",
+            RETRY_S,
+            reason=error,
+            fields={"broker": self._node_id, "controller": controller_id},
+        )
 
     def _report_denied(self, controller_id: int) -> None:
         if self.last_failure != _DENIED:

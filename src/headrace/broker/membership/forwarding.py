@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.broker.access.access_control import AccessControl
+from headrace.broker.access.request_origin import origin_of
 from headrace.broker.membership.envelopes import unwrap_response, wrap_request
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, resolve_reply
@@ -48,7 +49,7 @@ from headrace.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 R = TypeVar("R", bound=Struct)
 
@@ -154,7 +155,10 @@ class Forwarding:
         is_anonymous = not self._access.is_enforced and session.principal == ANONYMOUS
         depends_on_client = self._quotas.is_active or spec.key in _DEPENDING_ON_CLIENT
         if is_anonymous and not depends_on_client:
-            return await ask(request, spec.response, timeout_s=timeout_s, version=version)
+            origin = origin_of(context.client_id, session.host)
+            return await ask(
+                request, spec.response, timeout_s=timeout_s, version=version, origin=origin
+            )
         envelope = wrap_request(spec, request, version, context.client_id, session)
         answer = await ask(envelope, EnvelopeResponse, timeout_s=timeout_s)
         code = code_of_number(answer.error_code)

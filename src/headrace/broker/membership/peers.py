@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from headrace.broker.access.request_origin import ORIGIN_MARK
+from headrace.broker.quotas.exemption import BROKER_CLIENT_ID_PREFIX
 from headrace.client.errors import ClientClosed, UnknownBroker
 from headrace.client.network.connection import Address, ClientConnection, connect, spec_of
 from headrace.protocol.struct import Struct
@@ -24,7 +26,7 @@ REPLICATION: Final = "replication"
 METADATA: Final = "metadata"
 
 CONNECT_TIMEOUT_S: Final = 5.0  # a peer is on the same network
-CLIENT_ID_PREFIX: Final = "headrace-broker-"
+CLIENT_ID_PREFIX: Final = BROKER_CLIENT_ID_PREFIX
 
 
 class PeerConnector(Protocol):
@@ -85,12 +87,19 @@ class Peers:
         timeout_s: float,
         channel: str = CONTROL,
         version: int | None = None,
+        origin: str | None = None,
     ) -> R:
-        """The peer's response; raises `ClientError` if there is none."""
+        """The peer's response; raises `ClientError` if there is none.
+
+        `origin` names the client whose request this broker forwards, for the peer's log.
+        """
         connection = await self.connection(broker_id, channel, timeout_s=timeout_s)
         if version is None:
             version = spec_of(request).max_version
-        return await connection.request(request, answer, version=version, timeout_s=timeout_s)
+        client_id = None if origin is None else f"{self._client_id}{ORIGIN_MARK}{origin}"
+        return await connection.request(
+            request, answer, version=version, timeout_s=timeout_s, client_id=client_id
+        )
 
     async def connection(
         self, broker_id: int, channel: str, *, timeout_s: float = CONNECT_TIMEOUT_S

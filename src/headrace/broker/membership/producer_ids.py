@@ -11,9 +11,10 @@ from typing import Final
 
 from headrace.broker.metadata.standalone_metadata import Metadata
 from headrace.coordinator.common.errors import CoordinatorError
+from headrace.failure_log import FailureLog
 from headrace.protocol.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 SPARE_BELOW: Final = 100  # ids left: Kafka also requests more at a tenth of a block
 RETRY_S: Final = 1.0
@@ -71,14 +72,16 @@ class ProducerIds:
                 task.cancel()
 
     async def _reserve_first_block(self) -> None:
+        failures = FailureLog(log)
         while not self.available:
             try:
                 await self.ensure_available()
             except CoordinatorError as error:
-                log.info(
+                failures.failed(
+                    logging.INFO,
                     "cannot reserve producer ids, retrying in %g s",
                     RETRY_S,
-                    extra={"error": str(error)},
+                    reason=str(error),
                 )
                 await asyncio.sleep(RETRY_S)
 

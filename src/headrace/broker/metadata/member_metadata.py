@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from headrace.broker.metadata.standalone_metadata import Publish
 from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
+from headrace.cluster.image_events import events_between
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
 from headrace.cluster.metadata_records import MetadataRecord
 from headrace.controller.config_changes import ConfigControl
@@ -21,13 +22,14 @@ from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
+from headrace.log_event import write_events
 
 if TYPE_CHECKING:
     from headrace.controller.active_controller import ActiveController
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class _UnpublishedImage(NamedTuple):
@@ -66,15 +68,29 @@ class MemberMetadata:
 
     # --- committed changes ---------------------------------------------------------------------
 
-    def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-        """Makes `image` current; `records` are the changes from the image before it."""
-        self.metadata_log.add(MetadataChange(self.image.version, image.version, records))
-        self.image = image
+    def advance(
+        self,
+        image: MetadataImage,
+        records: Sequence[MetadataRecord],
+        *,
+        took_ms: int | None = None,
+    ) -> None:
+        """Makes `image` current; `records` are the changes from the image before it.
+
+        `took_ms` is the time of their decision and commit, if this broker made them.
+        """
+        before, self.image = self.image, image
+        self.metadata_log.add(MetadataChange(before.version, image.version, records))
         if self._is_publishing:
             self._unpublished.append(_UnpublishedImage(image, records))
             if self._publishing is None:
                 self._publishing = asyncio.get_running_loop().create_task(self._publish_all())
         self._notify_listeners()
+        # What led to the first image is not news.
+        if self._is_publishing and log.isEnabledFor(logging.WARNING):
+            node_id = self._settings.node_id
+            events = events_between(before, image, records, node_id=node_id, took_ms=took_ms)
+            write_events(log, events)
 
     def begin_publishing(self) -> None:
         """Marks the current image as applied; from now on each later one is applied, too."""

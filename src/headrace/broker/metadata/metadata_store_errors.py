@@ -14,7 +14,7 @@ from headrace.protocol.error_responses import error_response
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.struct import Struct
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 def wrap(spec: ApiSpec, handle: Handle) -> Handle:

@@ -18,6 +18,7 @@ from headrace.controller.metadata_controller import MetadataController
 from headrace.controller.producer_id_blocks import ProducerIdBlock
 from headrace.controller.result import ApiError, ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 
 T = TypeVar("T")
@@ -84,8 +85,15 @@ class StandaloneMetadata:
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
         """Creates topics on behalf of this broker."""
+        from headrace.broker.metadata.change_log import OWN_REQUEST, decide_logged
+
         try:
-            return await self.decide(lambda controller: controller.create_topics(topics))
+            return await decide_logged(
+                self,
+                OWN_REQUEST,
+                ApiKey.CREATE_TOPICS,
+                lambda controller: controller.create_topics(topics),
+            )
         except StoreError as failure:
             error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
             return [CreatedTopic(topic.name, error) for topic in topics]

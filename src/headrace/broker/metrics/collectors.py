@@ -14,9 +14,14 @@ from headrace.broker.metrics.coordinator_collector import (
     CoordinatorCollector,
     CoordinatorCollectorHost,
 )
+from headrace.broker.metrics.lag_collector import LagCollector, LagCollectorHost
 from headrace.broker.metrics.log_collector import LogCollector, LogCollectorHost
 from headrace.broker.metrics.loop_monitor import LoopMonitor
 from headrace.broker.metrics.network_collector import NetworkCollector, NetworkCollectorHost
+from headrace.broker.metrics.partition_collector import (
+    PartitionCollector,
+    PartitionCollectorHost,
+)
 from headrace.broker.metrics.process_collector import (
     ProcessCollector,
     ProcessCollectorHost,
@@ -32,8 +37,10 @@ from headrace.metrics.family import Collector
 class CollectorsHost(
     ControllerCollectorHost,
     CoordinatorCollectorHost,
+    LagCollectorHost,
     LogCollectorHost,
     NetworkCollectorHost,
+    PartitionCollectorHost,
     ProcessCollectorHost,
     ReplicaCollectorHost,
     RequestCollectorHost,
@@ -60,4 +67,6 @@ def build_collectors(
         NetworkCollector(broker),
         CoordinatorCollector(broker),
         LogCollector(broker),
+        PartitionCollector(broker),
+        LagCollector(broker),
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 PAUSE_S: Final = 1.0
 """Until descriptors or memory may be available again."""

@@ -129,6 +129,8 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(
         "consumer_group_describe", resources((DESCRIBE, GROUP), (DESCRIBE, TOPIC))
     ),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Handler("get_telemetry_subscriptions", FREE),
+    ApiKey.PUSH_TELEMETRY: Handler("push_telemetry", FREE),
     ApiKey.LIST_CONFIG_RESOURCES: Handler("list_config_resources", cluster(DESCRIBE_CONFIGS)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(
         "describe_topic_partitions", resources((DESCRIBE, TOPIC))

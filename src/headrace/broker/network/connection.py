@@ -28,11 +28,12 @@ from headrace.broker.network.connection_state import (
     ConnectionState,
 )
 from headrace.broker.network.frames import SIZE_BYTES, FrameRefused, ReceiveBuffer
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ProtocolError
 from headrace.security.principal import ANONYMOUS
 from headrace.security.session import UNKNOWN_CLIENT, Session
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 JOIN_BELOW_BYTES = 32 * 1024  # below this size, a copy is cheaper than a vectored write
@@ -59,14 +60,40 @@ Dispatch = Callable[["Connection", memoryview], "Parts | Pipelined | Serial | No
 """Starts the request of a frame."""
 
 
+UNTIMED: Final = -1
+MAX_CLIENT_ID_BYTES: Final = 256
+"""Of a client id that is kept for the log; a client may send 32 kB."""
+_WAITING_APIS: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.SHARE_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.CLUSTER_METADATA,
+    }
+)
+"""Requests that wait because their client asks for it, or for other clients."""
+
+
 class PendingResponse:
     """A response that is not available yet, and how to encode it once it is."""
 
-    __slots__ = ("encode", "parts", "ready", "result")
+    __slots__ = ("api", "arrived_s", "encode", "parts", "ready", "result", "started_s")
 
-    def __init__(self, result: "asyncio.Future[object]", encode: Encode) -> None:
+    def __init__(
+        self,
+        result: "asyncio.Future[object]",
+        encode: Encode,
+        api: int = UNTIMED,
+        arrived_s: float = 0.0,
+        started_s: float = 0.0,
+    ) -> None:
+        """`api` is the key of a request whose time counts, or `UNTIMED`."""
         self.result = result
         self.encode = encode
+        self.api = api
+        self.arrived_s = arrived_s
+        self.started_s = started_s
         self.parts: Parts | None = None
         self.ready = False
 
@@ -130,6 +157,7 @@ class Owner(Protocol):
     max_in_flight: int
     max_in_flight_bytes: int
     unsent_bytes: int
+    slow_request_s: float
     allows_fast_paths: bool
 
     def dispatch(
@@ -146,6 +174,12 @@ class Owner(Protocol):
         """Whether a line that this client causes may be logged: None if not, else the number of
         its lines that were left out before."""
         ...
+
+    def log_slow_request(
+        self, connection: "Connection", api: int, queued_s: float, took_s: float
+    ) -> None: ...
+
+    def log_throttled(self, connection: "Connection", duration_s: float) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -168,6 +202,8 @@ class Connection(asyncio.BufferedProtocol):
         self.dispatch: Dispatch = owner.dispatch
         """Serves the next requests; a login and a session with an end replace it."""
         self.last_active = owner.monotonic()
+        self.client_id: str | None = None
+        """The client id of the first request that waited, for the log."""
         self.client_software: tuple[str, str] = ("unknown", "unknown")
         self.state = ConnectionState.READY
         self.fast_path: FastPath | None = None
@@ -272,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """Closes the connection at once, as Kafka does for requests that it cannot answer."""
         if self._transport is not None:
-            log.info("closed a connection", extra={"peer": self.peer, "reason": reason})
+            log.debug("closed a connection", extra={"peer": self.peer, "reason": reason})
             self._transport.abort()
 
     def on_close(self, key: object, lost: Callable[[], None]) -> None:
@@ -292,6 +328,7 @@ class Connection(asyncio.BufferedProtocol):
         self._change_state(ConnectionEvent.MUTE)
         if self.state not in MUTED_STATES:  # it drains, or has ended
             return
+        self._owner.log_throttled(self, duration_s)
         until_s = self._loop.time() + duration_s
         if self._unmute is not None:
             if self._unmute.when() >= until_s:
@@ -392,7 +429,10 @@ class Connection(asyncio.BufferedProtocol):
         elif isinstance(reply, list):
             self._add_ready_response(reply)
         elif reply is not None:
-            self._await_response(reply)
+            if self.client_id is None:
+                self.client_id = _client_id(frame)
+            api = frame[1]  # every key is below 256
+            self._await_response(reply, UNTIMED if api in _WAITING_APIS else api)
         return True
 
     def _close_on_invalid_request(self, error: ProtocolError) -> None:
@@ -405,7 +445,7 @@ class Connection(asyncio.BufferedProtocol):
         reason = "frame size" if isinstance(error, FrameRefused) else "malformed request"
         self.close(reason)
 
-    def _await_response(self, reply: Pipelined | Serial) -> None:
+    def _await_response(self, reply: Pipelined | Serial, api: int) -> None:
         if isinstance(reply, Pipelined):
             future = reply.future
             serial = False
@@ -413,7 +453,8 @@ class Connection(asyncio.BufferedProtocol):
             future = self._loop.create_task(reply.coroutine)
             serial = True
             self.state = _BLOCK[self.state]
-        pending = PendingResponse(future, reply.encode)
+        now_s = 0.0 if api == UNTIMED else self._owner.monotonic()
+        pending = PendingResponse(future, reply.encode, api, self.last_active, now_s)
         self._pending.append(pending)
         future.add_done_callback(lambda _: self._finished(pending, serial=serial))
 
@@ -431,6 +472,11 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("request failed; closing the connection", extra={"peer": self.peer})
             self.close("internal error")
             return
+        if pending.api != UNTIMED:
+            took_s = self._owner.monotonic() - pending.started_s
+            if took_s >= self._owner.slow_request_s:
+                queued_s = max(0.0, pending.started_s - pending.arrived_s)
+                self._owner.log_slow_request(self, pending.api, queued_s, took_s)
         self._mark_ready(pending, parts)
         self._write_ready()
         self._serve_buffered()
@@ -553,6 +599,14 @@ def _merge_small(parts: Parts) -> Parts:
     if small:
         merged.append(b"".join(small))
     return merged
+
+
+def _client_id(frame: memoryview) -> str | None:
+    """The client id in a request's header; None if there is none."""
+    size = int.from_bytes(frame[8:10], "big", signed=True)
+    if size < 0:
+        return None
+    return str(frame[10 : 10 + min(size, MAX_CLIENT_ID_BYTES)], "utf-8", "replace")
 
 
 def _already_encoded(_: object) -> Parts | None:

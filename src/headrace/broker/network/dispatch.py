@@ -78,6 +78,8 @@ class Context:
     @property
     def client_id(self) -> str:
         """The client id of the request; empty if there is none."""
+        if len(self.frame) < _HEAD.size:  # a request of this broker itself
+            return ""
         *_, size = _HEAD.unpack_from(self.frame)
         return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
 
@@ -116,6 +118,10 @@ class RequestHost(Protocol):
 
     def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
         """The handler of an API that only the controller decides, for any broker."""
+        ...
+
+    def traced_handler(self, key: ApiKey, handle: Handle) -> Handle:
+        """The handler with tracing, if the API is traced."""
         ...
 
 
@@ -239,6 +245,7 @@ class Dispatcher:
         if api_key in FORWARDED:
             handle = self._broker.controller_handler(spec, handle)
         handle = _with_access(self._broker, spec, entry.access, module, handle)
+        handle = self._broker.traced_handler(api_key, handle)
         unsupported = getattr(module, "answer_unsupported_version", None)
         if unsupported is not None:
             unsupported = partial(unsupported, self._broker)

@@ -17,9 +17,9 @@ from functools import partial
 from math import inf
 from typing import Final, Protocol
 
-from headrace.broker.access.line_limit import LineLimit
 from headrace.broker.network.acceptor import Acceptor, listening_sockets
 from headrace.broker.network.authentication import Authentication, AuthenticationRefused
+from headrace.broker.network.client_log import ClientLog
 from headrace.broker.network.connection import Connection, Dispatch
 from headrace.broker.network.connection_limits import ConnectionQuotas, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
@@ -28,7 +28,7 @@ from headrace.clock import Clock
 from headrace.cluster.image import Endpoint
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RELEASE_MEMORY_AFTER_S = 10.0
 AUTHENTICATION_TIMEOUT_S: Final = 30.0
@@ -107,12 +107,12 @@ class Server:
         self._connections: dict[Connection, _Accepted] = {}
         self._unauthenticated: set[_Accepted] = set()
         self._opening: set[asyncio.Task[None]] = set()
-        self._line_limit = LineLimit(clock.monotonic())
         self.refused = 0
         """Connections that a limit refused, since the start of the broker."""
         self.failed_handshakes: Counter[str] = Counter()
         """TLS handshakes since the start of the broker, by listener; and those that succeeded:"""
         self.completed_handshakes: Counter[str] = Counter()
+        self._client_log = ClientLog(clock.monotonic)
         self.unsent_bytes = 0  # bytes for clients that do not read their responses
         self.allows_fast_paths = True
         self._against_fast_paths: set[str] = set()
@@ -129,6 +129,7 @@ class Server:
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
+        self.slow_request_s = limits.slow_request_s or inf
         self._limits = limits
         self._take_over_accepting()
         self._retry_accepting()
@@ -190,7 +191,7 @@ class Server:
         acceptor = Acceptor(
             self._loop,
             sockets,
-            lambda: self.quotas.delay_s(listener.name, self._limits, self.monotonic()),
+            lambda: self._accept_delay_s(listener.name),
             lambda connected: self._accept(listener, connected),
         )
         self._acceptors[listener.name] = acceptor
@@ -221,6 +222,14 @@ class Server:
 
     # --- accepting ------------------------------------------------------------------------------
 
+    def _accept_delay_s(self, listener: str) -> float:
+        """How long the next connection must wait in the system's queue."""
+        delay_s = self.quotas.delay_s(listener, self._limits, self.monotonic())
+        if delay_s:
+            limit = "max.connections" if delay_s == inf else "max.connection.creation.rate"
+            self._client_log.stopped_accepting(listener, limit)
+        return delay_s
+
     def _accept(self, listener: Listener, connected: socket.socket) -> None:
         """Serves an accepted socket, after the TLS handshake if its listener needs one."""
         self.quotas.count_accept(listener.name)
@@ -245,7 +254,7 @@ class Server:
             return
         if self.quotas.exceeds_ip_limit(host, self._limits):
             connected.close()
-            self._log_refused(peer, "max.connections.per.ip")
+            self._count_refused(peer, "max.connections.per.ip")
             return
         accepted = _Accepted(listener, host)
         self.quotas.add(listener.name, host)
@@ -253,6 +262,7 @@ class Server:
         if delay_s:
             # Not at once: the client would connect again immediately (KIP-612).
             self._throttled[connected] = accepted
+            self._client_log.delayed_connection(host, listener.name, delay_s)
             self._loop.call_later(delay_s, self._close_throttled, connected)
             return
         if listener.security_protocol != "PLAINTEXT":
@@ -276,6 +286,7 @@ class Server:
 
     def _start_handshake(self, accepted: _Accepted, connected: socket.socket) -> None:
         assert self.tls is not None  # a broker with such a listener has contexts
+        listener = accepted.listener.name
 
         def complete(transport: SecureTransport) -> None:
             accepted.handshake = None
@@ -287,12 +298,11 @@ class Server:
         def failed(reason: str) -> None:
             accepted.handshake = None
             self._release(accepted)
-            self._log_failed_handshake(accepted, reason)
+            self.failed_handshakes[accepted.listener.name] += 1
+            self._client_log.failed_handshake(accepted.ip, listener, reason)
 
         try:
-            accepted.handshake = self.tls.start_handshake(
-                accepted.listener.name, connected, complete, failed
-            )
+            accepted.handshake = self.tls.start_handshake(listener, connected, complete, failed)
         except OSError:  # the client has reset the connection
             connected.close()
             self._release(accepted)
@@ -317,6 +327,7 @@ class Server:
         if accepted.handshake is not None:
             accepted.handshake.abort(reason)
         elif accepted.connection is not None:
+            self._client_log.refused_client(accepted.connection.peer, reason)
             accepted.connection.close(reason)
 
     def _release(self, accepted: _Accepted) -> None:
@@ -335,27 +346,9 @@ class Server:
         for acceptor in self._acceptors.values():
             acceptor.retry()
 
-    def _log_refused(self, peer: str, limit: str) -> None:
+    def _count_refused(self, peer: str, limit: str) -> None:
         self.refused += 1
-        if self.refused.bit_count() == 1:  # 1, 2, 4, 8 ...: must not flood the log
-            log.warning(
-                "refused a connection",
-                extra={"peer": peer, "limit": limit, "refused": self.refused},
-            )
-
-    def _log_failed_handshake(self, accepted: _Accepted, reason: str) -> None:
-        self.failed_handshakes[accepted.listener.name] += 1
-        failed = self.failed_handshakes[accepted.listener.name]
-        if failed.bit_count() == 1:
-            log.info(
-                "TLS handshake failed",
-                extra={
-                    "host": accepted.ip,
-                    "listener": accepted.listener.name,
-                    "reason": reason,
-                    "failed": failed,
-                },
-            )
+        self._client_log.refused_connection(peer, limit)
 
     # --- called by connections ------------------------------------------------------------------
 
@@ -372,7 +365,7 @@ class Server:
                 replaced = dispatch == self._first_dispatch
                 connection.dispatch = self.dispatch if replaced else dispatch
             except AuthenticationRefused as error:
-                log.info("refused a client", extra={"peer": connection.peer, "reason": str(error)})
+                self._client_log.refused_client(connection.peer, str(error))
                 return False
         if accepted is not None and not accepted.listener.uses_sasl:
             self._forget_deadline(accepted)
@@ -382,10 +375,10 @@ class Server:
         """Applies the limits to a connection that the loop has accepted."""
         ip, listener = connection.session.host, connection.listener
         if self.quotas.delay_s(listener, self._limits, self.monotonic()) == inf:
-            self._log_refused(connection.peer, "max.connections")
+            self._count_refused(connection.peer, "max.connections")
             return False
         if self.quotas.exceeds_ip_limit(ip, self._limits):
-            self._log_refused(connection.peer, "max.connections.per.ip")
+            self._count_refused(connection.peer, "max.connections.per.ip")
             return False
         if self.address_delay_s(ip):
             return False
@@ -397,7 +390,15 @@ class Server:
 
     def admit_log_line(self, host: str) -> int | None:
         """Bounds the lines about invalid requests: clients need no login to send those."""
-        return self._line_limit.admit(("-", host), self.monotonic())
+        return self._client_log.admit_invalid_request(host)
+
+    def log_slow_request(
+        self, connection: Connection, api: int, queued_s: float, took_s: float
+    ) -> None:
+        self._client_log.slow_request(connection, api, queued_s, took_s)
+
+    def log_throttled(self, connection: Connection, duration_s: float) -> None:
+        self._client_log.throttled(connection, duration_s)
 
     def authenticated(self, connection: Connection) -> None:
         """Ends the time limit of a connection whose client has logged in."""
@@ -413,6 +414,10 @@ class Server:
                 self._all_closed.set()
 
     # --- maintenance ----------------------------------------------------------------------------
+
+    def report_left_out(self) -> None:
+        """Logs how many lines about clients were left out."""
+        self._client_log.report_left_out()
 
     def sweep(self) -> None:
         """Ends idle connections and frees the memory of quiet ones."""

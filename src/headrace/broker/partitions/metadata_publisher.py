@@ -27,7 +27,7 @@ from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.state.log_config import LogConfig
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 PARTITIONS_PER_SLICE = 32  # a few milliseconds of directory work
 

@@ -14,7 +14,7 @@ from headrace.storage.errors import StorageError
 from headrace.storage.log.log import Log
 from headrace.storage.state.log_config import LogConfig
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 def update_stray_partitions(logs: LogManager, image: MetadataImage, node_id: int) -> None:

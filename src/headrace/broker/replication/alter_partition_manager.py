@@ -13,6 +13,8 @@ from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.runtime.timers import Timer, Timers
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.image import MetadataImage
+from headrace.failure_log import FailureLog
+from headrace.log_event import write_events
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition import (
     AlteredPartition,
@@ -22,6 +24,7 @@ from headrace.protocol.messages.alter_partition import (
     AlterPartitionTopic,
     BrokerState,
 )
+from headrace.replication.isr_events import IsrChange, changes_of, isr_events
 from headrace.replication.leader import IsrProposal, Leader
 from headrace.storage.errors import StorageError
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.cluster.settings import BrokerSettings
     from headrace.replication.sole_leader import SoleLeader
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RETRY_S: Final = 0.05
 CHECKS_PER_LAG: Final = 2  # checks in each replica.lag.time.max.ms
@@ -88,6 +91,10 @@ class AlterPartitionManager:
         self._joining: dict[Leader, set[int]] = {}
         self._again: Timer | None = None
         self._proposed: dict[Leader, IsrProposal] = {}
+        # For the log: what each proposal changes, and what was committed since the last line.
+        self._changes: dict[Leader, tuple[IsrChange, ...]] = {}
+        self._committed: list[IsrChange] = []
+        self._failures = FailureLog(log)
         self._known: tuple[MetadataImage, Mapping[int, int]] | None = None
         self._timer: Timer | None = None
         self._sending: asyncio.Task[None] | None = None
@@ -140,9 +147,11 @@ class AlterPartitionManager:
         """Whether enough other replicas are in sync without this one."""
         return leader.can_spare_itself(self._live)
 
-    def resign(self, leader: Leader) -> None:
-        """Resigns as leader because the local log has failed."""
-        self._ask_for(leader, leader.propose_resigning(self._live))
+    def resign(self, leader: Leader) -> bool:
+        """Resigns as leader because the local log has failed; returns whether that is news."""
+        proposal = leader.propose_resigning(self._live)
+        self._ask_for(leader, proposal)
+        return proposal is not None
 
     def _check(self) -> None:
         for leader in self._host.partitions:
@@ -180,9 +189,28 @@ class AlterPartitionManager:
 
     def _ask_for(self, leader: Leader, proposal: IsrProposal | None) -> None:
         if proposal is not None:
+            self._note_superseded(leader)
             self._proposed[leader] = proposal
+            self._changes[leader] = self._changes_of(leader, proposal)
             if self._sending is None and not self._closed:
                 self._sending = self._host.loop.create_task(self._send())
+
+    def _note_superseded(self, leader: Leader) -> None:
+        """Notes a change that the metadata showed before the controller's answer arrived."""
+        proposal, changes = self._proposed.get(leader), self._changes.pop(leader, ())
+        if proposal is not None and proposal.ids == set(leader.partition.isr):
+            self._committed += changes
+
+    def _log_committed(self) -> None:
+        committed, self._committed = self._committed, []
+        write_events(log, isr_events(committed))
+
+    def _changes_of(self, leader: Leader, proposal: IsrProposal) -> tuple[IsrChange, ...]:
+        try:
+            now = self._host.clock.monotonic()
+            return changes_of(leader, proposal, self._host.node_id, now)
+        except StorageError:
+            return ()  # the log is offline and has reported it
 
     @property
     def _live(self) -> Mapping[int, int]:
@@ -199,17 +227,23 @@ class AlterPartitionManager:
         """Sends requests until every change has been answered or superseded."""
         try:
             while not self._closed:
-                self._proposed = {
-                    leader: proposal
-                    for leader, proposal in self._proposed.items()
-                    if leader.pending is proposal and not leader.closed
-                }
+                self._drop_ended()
                 if not self._proposed:
                     return
-                if not await self._ask_once(dict(self._proposed)):
+                is_answered = await self._ask_once(dict(self._proposed))
+                self._log_committed()
+                if not is_answered:
                     await self._host.timers.sleep(RETRY_S)
         finally:
             self._sending = None
+
+    def _drop_ended(self) -> None:
+        """Drops the changes that the metadata has already decided."""
+        for leader, proposal in tuple(self._proposed.items()):
+            if leader.pending is not proposal or leader.closed:
+                self._note_superseded(leader)
+                del self._proposed[leader]
+        self._log_committed()
 
     async def _ask_once(self, proposed: dict[Leader, IsrProposal]) -> bool:
         """Whether the controller has answered; changes with an unknown outcome stay proposed."""
@@ -228,6 +262,7 @@ class AlterPartitionManager:
         if answer.error_code:
             self._log_retry(proposed, code_of_number(answer.error_code).name)
             return False
+        self._failures.succeeded("the controller answers ISR changes again")
         answers = {
             (topic.topic_id, each.partition_index): each
             for topic in answer.topics
@@ -240,12 +275,13 @@ class AlterPartitionManager:
                 clear = False
         return clear
 
-    @staticmethod
-    def _log_retry(proposed: Mapping[Leader, IsrProposal], error: str) -> None:
-        log.info(
+    def _log_retry(self, proposed: Mapping[Leader, IsrProposal], error: str) -> None:
+        self._failures.failed(
+            logging.WARNING,
             "the controller has not answered ISR changes, retrying in %g s",
             RETRY_S,
-            extra={"partitions": len(proposed), "error": error},
+            reason=error,
+            fields={"partitions": len(proposed)},
         )
 
     def _request(self, proposed: dict[Leader, IsrProposal]) -> AlterPartitionRequest:
@@ -271,6 +307,7 @@ class AlterPartitionManager:
         if leader.pending is not proposal:
             # The metadata update arrived first. The current proposal may be the next change.
             if self._proposed.get(leader) is proposal:
+                self._note_superseded(leader)
                 del self._proposed[leader]
             return True
         code = code_of_number(answer.error_code)
@@ -280,7 +317,10 @@ class AlterPartitionManager:
             self._agreed(leader, proposal, answer)
         elif code not in _OVERTAKEN:
             return False
-        log.info(
+        changes = self._changes.pop(leader, ())
+        if code is ErrorCode.NONE and set(answer.isr) == proposal.ids:
+            self._committed += changes
+        log.debug(
             "the controller answered an ISR change",
             extra={
                 "topic": leader.topic,

@@ -9,6 +9,7 @@ over, or it leaves the ISR. Copying resumes when there is space.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.broker.metadata.standalone_metadata import MetadataView
@@ -19,11 +20,12 @@ from headrace.broker.replication.isr_resignation import IsrResignation, follower
 from headrace.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
 from headrace.clock import Clock
 from headrace.cluster.topology import INTERNAL_TOPICS, NO_LEADER
+from headrace.log_event import examples
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.storage.directories.log_manager import LogManager
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class CoordinatorRoles(Protocol):
@@ -76,12 +78,18 @@ class FailedReplicas:
             directory.is_online and not directory.state.damaged for directory in directories
         ):
             return
+        no_log: list[str] = []
+        no_space: list[str] = []
         for leader in self._host.partitions:
             if isinstance(leader, Leader):
+                name = f"{leader.topic}-{leader.index}"
                 if self._check_leader_log(leader):
-                    self._isr_changes.resign(leader)
-                elif f"{leader.topic}-{leader.index}" in full:
-                    self._hand_over_leadership(leader)
+                    if self._isr_changes.resign(leader):
+                        no_log.append(name)
+                elif name in full and self._hand_over_leadership(leader):
+                    no_space.append(name)
+        self._log_resignations("its log cannot be used", no_log)
+        self._log_resignations("its disk is full", no_space)
         replicas = self._host.partitions.replicas
         followers = [each for each in replicas if isinstance(each, Follower)]
         failed = [each for each in followers if self._check_follower_log(each)]
@@ -103,17 +111,25 @@ class FailedReplicas:
         }
         return self._full_disks.update(refusals, self._host.clock.monotonic())
 
-    def _hand_over_leadership(self, leader: Leader) -> None:
+    def _hand_over_leadership(self, leader: Leader) -> bool:
         """Resigns where there is no disk space: another replica leads, and this one follows.
 
         Never replaces another change that may be pending: this leader still commits.
         """
-        if leader.pending is None and self._isr_changes.can_spare(leader):
+        may_resign = leader.pending is None and self._isr_changes.can_spare(leader)
+        return may_resign and self._isr_changes.resign(leader)
+
+    def _log_resignations(self, cause: str, names: Sequence[str]) -> None:
+        if names:
             log.warning(
-                "disk full: resigning as leader, so that another replica leads",
-                extra={"topic": leader.topic, "partition": leader.index},
+                "this broker hands over the leadership of partitions",
+                extra={
+                    "broker": self._host.node_id,
+                    "cause": cause,
+                    "partitions": len(names),
+                    "examples": examples(names),
+                },
             )
-            self._isr_changes.resign(leader)
 
     def _may_resign_for_space(self, follower: Follower, full: set[str]) -> bool:
         """Whether the log has no disk space and its leader need not wait for it."""

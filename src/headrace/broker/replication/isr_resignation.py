@@ -18,6 +18,8 @@ from headrace.broker.replication.alter_partition_manager import (
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import Partition
+from headrace.failure_log import FailureLog
+from headrace.log_event import examples
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionData,
     AlterPartitionRequest,
@@ -25,7 +27,7 @@ from headrace.protocol.messages.alter_partition import (
 )
 from headrace.replication.follower import Follower
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class IsrResignationHost(Protocol):
@@ -48,6 +50,8 @@ class IsrResignation:
         self._host = host
         self._ask = ask
         self._asking: asyncio.Task[None] | None = None
+        self._failures = FailureLog(log)
+        self._asked: Sequence[str] = ()  # the partitions of the last line
 
     def close(self) -> None:
         if self._asking is not None:
@@ -57,7 +61,13 @@ class IsrResignation:
         """Requests removal where this broker is still in the ISR or ELR."""
         request = self._request(followers)
         if request.topics and self._asking is None:
-            self._asking = self._host.loop.create_task(self._send(request))
+            topics = self._host.metadata.image.topics_by_id
+            names = [
+                f"{topics[topic.topic_id].name}-{each.partition_index}"
+                for topic in request.topics
+                for each in topic.partitions
+            ]
+            self._asking = self._host.loop.create_task(self._send(request, names))
 
     def _request(self, followers: Sequence[Follower]) -> AlterPartitionRequest:
         node_id, image = self._host.node_id, self._host.metadata.image
@@ -81,19 +91,30 @@ class IsrResignation:
             changes.append((follower.topic_id, change))
         return alter_partition_request(node_id, self._host.broker_epoch, changes)
 
-    async def _send(self, request: AlterPartitionRequest) -> None:
-        partitions = sum(len(topic.partitions) for topic in request.topics)
+    async def _send(self, request: AlterPartitionRequest, names: Sequence[str]) -> None:
+        partitions = len(names)
         try:
             answer = await self._ask(request)
             name = code_of_number(answer.error_code).name
-            log.info(
+            self._failures.reset()
+            # The request is repeated until the metadata shows the change.
+            level, self._asked = logging.DEBUG if names == self._asked else logging.WARNING, names
+            log.log(
+                level,
                 "asked the controller to leave the ISR of partitions on a full or failed disk",
-                extra={"partitions": partitions, "answer": name},
+                extra={
+                    "broker": self._host.node_id,
+                    "partitions": partitions,
+                    "examples": examples(names),
+                    "answer": name,
+                },
             )
         except ClientError as error:
-            log.info(
+            self._failures.failed(
+                logging.WARNING,
                 "cannot leave the ISR of partitions on a full or failed disk yet, retrying",
-                extra={"partitions": partitions, "error": str(error)},
+                reason=str(error),
+                fields={"broker": self._host.node_id, "partitions": partitions},
             )
         finally:
             self._asking = None

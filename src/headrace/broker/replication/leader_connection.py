@@ -14,9 +14,10 @@ from headrace.broker.runtime.timers import Timer, Timers
 from headrace.client.errors import ClientError
 from headrace.client.network.frames import Frame
 from headrace.clock import Clock
+from headrace.failure_log import FailureLog
 from headrace.protocol.struct import Struct
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 CHECK_S: Final = 1.0
 
@@ -73,6 +74,7 @@ class LeaderConnection:
         self._longest_backoff_s = backoff_s
         self._timeout_s = timeout_s
         self._backoff_s = 0.0
+        self._failures = FailureLog(log)
         self._connecting: asyncio.Task[None] | None = None
         self._check_timer: Timer | None = None
         self._closed = False
@@ -85,6 +87,8 @@ class LeaderConnection:
     def response_received(self) -> None:
         """Records that a response has arrived: the next failure counts as the first."""
         self._backoff_s = 0.0
+        if self._failures.has_failed:
+            self._failures.succeeded("fetching from a leader works again", leader=self._leader_id)
 
     def failed(self, link: LeaderLink, error: BaseException) -> None:
         """Handles the failure of a connection; ignored if it is not the current one."""
@@ -120,10 +124,12 @@ class LeaderConnection:
 
     def _reconnect_later(self, error: BaseException) -> None:
         self._backoff_s = longer_backoff_s(self._backoff_s, self._longest_backoff_s)
-        log.info(
+        self._failures.failed(
+            logging.WARNING,
             "fetching from a leader failed, reconnecting in %g s",
             self._backoff_s,
-            extra={"leader": self._leader_id, "error": str(error)},
+            reason=str(error),
+            fields={"leader": self._leader_id},
         )
         if not self._closed:
             self._host.timers.call_later(self._backoff_s, self._user.try_again)

@@ -31,6 +31,7 @@ from headrace.broker.runtime.timers import Timers
 from headrace.client.errors import ClientError, code_of_number
 from headrace.client.network.frames import Frame
 from headrace.clock import Clock
+from headrace.limited_log import LimitedLog
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.header import ResponseHeader
 from headrace.protocol.messages.fetch import (
@@ -46,7 +47,7 @@ from headrace.records.buffer import Buffer
 from headrace.replication.follower import Follower
 from headrace.storage.errors import LogDirFailed, StorageError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 FETCH_VERSION: Final = 17
 RESPONSE_HEADER_VERSION: Final = 1
@@ -122,6 +123,7 @@ class ReplicaFetcher:
         self._sent_at = 0.0
         self._fetch_scheduled = False
         self._closed = False
+        self._limited_log = LimitedLog(log, host.clock.monotonic)
         self.heard_at = host.clock.monotonic()  # when the leader last answered
 
     def __len__(self) -> int:
@@ -435,13 +437,12 @@ class ReplicaFetcher:
         """Stops copying: the disk is offline until a restart and has reported it."""
         self._session.drop(state)
         follower = state.follower
-        log.error(
+        self._limited_log.error(
             "stopped copying a partition; its log directory is offline until the broker restarts",
-            extra={
-                "topic": follower.topic,
-                "partition": follower.index,
-                "reason": str(error),
-            },
+            about=f"leader {self._source_id}",
+            topic=follower.topic,
+            partition=follower.index,
+            reason=str(error),
         )
 
     def _retry_later(
@@ -452,17 +453,16 @@ class ReplicaFetcher:
         if state.removed:
             return
         follower = state.follower
-        log.log(
-            logging.WARNING if is_longest else logging.DEBUG,
-            "cannot copy a partition from its leader, retrying in %g s",
-            state.backoff_s,
-            extra={
-                "topic": follower.topic,
-                "partition": follower.index,
-                "leader": self._source_id,
-                "reason": reason,
-            },
-        )
+        if is_longest:
+            self._limited_log.warning(
+                "cannot copy a partition from its leader, retrying",
+                about=f"leader {self._source_id}",
+                topic=follower.topic,
+                partition=follower.index,
+                leader=self._source_id,
+                retry_s=state.backoff_s,
+                reason=reason,
+            )
         epoch = follower.epoch
 
         def retry() -> None:
@@ -471,14 +471,12 @@ class ReplicaFetcher:
 
         self._host.timers.call_later(state.backoff_s, retry)
 
-    @staticmethod
-    def _log_truncation(follower: Follower, epoch: int, end: int) -> None:
-        log.info(
+    def _log_truncation(self, follower: Follower, epoch: int, end: int) -> None:
+        self._limited_log.info(
             "truncated a log to the part that matches its leader's",
-            extra={
-                "topic": follower.topic,
-                "partition": follower.index,
-                "leader_epoch": epoch,
-                "log_end_offset": end,
-            },
+            about=f"leader {self._source_id}",
+            topic=follower.topic,
+            partition=follower.index,
+            leader_epoch=epoch,
+            log_end_offset=end,
         )

@@ -31,7 +31,7 @@ from headrace.storage.errors import DiskFull, StorageError
 from headrace.storage.log.log import Log
 from headrace.storage.state.producers import BatchOrigin
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 PIECE_BYTES: Final = 1024 * 1024
 LAST_PIECES: Final = 4

@@ -12,7 +12,7 @@ from headrace.clock import Clock
 # Larger than any correction of a running clock; smaller than common retention times.
 MAX_CLOCK_GAIN_MS: Final = 60_000
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class ClockJumps:

@@ -5,7 +5,7 @@ import logging
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.errors import StorageError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 def failure(error: BaseException) -> tuple[ErrorCode, str]:

@@ -16,7 +16,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from headrace.clock import Clock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 # Cancelled and postponed entries stay in a heap until they reach its top. Past this many, the heap
 # is rebuilt once they are the larger part of it.

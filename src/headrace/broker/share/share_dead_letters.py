@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from headrace.coordinator.share_state.stored_state import SharePartitionKey
     from headrace.replication.sole_leader import SoleLeader
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 ENABLE: Final = "errors.deadletterqueue.group.enable"
 PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"

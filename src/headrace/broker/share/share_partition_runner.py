@@ -30,7 +30,7 @@ from headrace.share.start_offset import EARLIEST, reset_age_ms
 from headrace.share.state_write import StateWrite
 from headrace.storage.errors import StorageError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RETRIES: Final = 8
 FIRST_RETRY_S: Final = 0.05  # doubled each time: 13 s in all

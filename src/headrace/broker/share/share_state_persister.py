@@ -215,6 +215,7 @@ class ShareStatePersister:
                 state.leader_epoch,
                 state.start_offset,
                 state.delivery_complete_count,
+                state.first_unfinished,
             )
 
         return self._run(key, lambda shard, _: shard.summary(key), remotely)

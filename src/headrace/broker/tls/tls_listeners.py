@@ -22,6 +22,7 @@ from headrace.broker.network.server import Server
 from headrace.broker.runtime.errors import StartupError
 from headrace.broker.runtime.offload import Offload
 from headrace.broker.tls.certificate_authentication import CertificateAuthentication
+from headrace.broker.tls.certificate_expiry import ExpiryLog
 from headrace.broker.tls.tls_context import (
     InvalidTls,
     TlsMaterial,
@@ -39,10 +40,11 @@ from headrace.cluster.listener_settings import listener_prefix
 from headrace.cluster.listeners import Listener
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.tls_settings import check_tls_stores, read_tls_settings
+from headrace.log_event import write_events
 from headrace.protocol.api import ApiSpec
 from headrace.security.tls.tls_settings import TlsSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class TlsHost(Protocol):
@@ -93,6 +95,7 @@ class TlsListeners:
         self._handshakes = TlsHandshakes(host.loop)
         self._effective: EffectiveConfig | None = None
         self._problems: dict[str, str] = {}
+        self._expiry_log = ExpiryLog()
         self._lock = asyncio.Lock()
         self._reloading: set[asyncio.Task[None]] = set()
 
@@ -159,6 +162,15 @@ class TlsListeners:
     async def reload_changed_files(self) -> None:
         """Reloads the stores of which a file has changed."""
         await self._reload(only_changed=True)
+        self._log_expiries()
+
+    def _log_expiries(self) -> None:
+        in_use = {
+            name: certificate
+            for name, active in self._active.items()
+            if (certificate := active.material.certificate) is not None
+        }
+        write_events(log, self._expiry_log.update(in_use, self._host.clock.wall_ms()))
 
     async def reload(self) -> None:
         """Reloads all stores, because an operator asks for it."""
@@ -200,7 +212,7 @@ class TlsListeners:
                 self._problems.pop(listener.name, None)
                 if made is not None:
                     self._use(listener, made)
-                    log.info("TLS stores are reloaded", extra={"listener": listener.name})
+                    log.info("TLS stores are reloaded", extra=_certificate_fields(listener, made))
 
     def _log_problem(self, listener: Listener, problem: str) -> None:
         """Logs a problem once, not at each check of the files."""
@@ -283,3 +295,12 @@ def _file_state(name: str) -> FileState | None:
     except OSError:
         return None
     return FileState(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _certificate_fields(listener: Listener, active: ActiveTls) -> dict[str, object]:
+    fields: dict[str, object] = {"listener": listener.name}
+    certificate = active.material.certificate
+    if certificate is not None:
+        fields["subject"] = certificate.subject
+        fields["not_after"] = certificate.not_after.isoformat()
+    return fields

@@ -18,8 +18,9 @@ from headrace.broker.transactions.txn_marker_queue import TxnMarkerQueue, TxnMar
 from headrace.cluster.topology import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
-from headrace.coordinator.transaction.marker_request import WriteMarkers
+from headrace.coordinator.transaction.marker_request import TransactionTimedOut, WriteMarkers
 from headrace.coordinator.transaction.transaction import MAX_EPOCH, V2, Partition
+from headrace.limited_log import LimitedLog
 from headrace.protocol.errors import ErrorCode
 from headrace.records.control import end_txn_marker
 from headrace.replication.sole_leader import SoleLeader
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 RETRY_S: Final = 0.1
 
@@ -160,6 +161,7 @@ class TxnMarkerSender:
         self._host = host
         self._jobs: dict[tuple[int, str], MarkerJob] = {}
         self._outboxes: dict[int, TxnMarkerQueue] = {}
+        self._limited_log = LimitedLog(log, host.clock.monotonic)
 
     def perform(self, index: int, wanted: WriteMarkers) -> None:
         job = MarkerJob(index, wanted)
@@ -168,6 +170,17 @@ class TxnMarkerSender:
             self._send(job, sorted(job.missing))
         else:
             self._complete(job)
+
+    def log_timeout(self, index: int, aborted: TransactionTimedOut) -> None:
+        """A producer has not ended its transaction in time."""
+        self._limited_log.warning(
+            "aborting a transaction: its producer has not ended it in time",
+            about=aborted.transactional_id,
+            transactional_id=aborted.transactional_id,
+            producer_id=aborted.producer_id,
+            timeout_ms=aborted.timeout_ms,
+            partitions=aborted.partitions,
+        )
 
     def _send(self, job: MarkerJob, partitions: Iterable[Partition]) -> None:
         host = self._host

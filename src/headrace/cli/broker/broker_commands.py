@@ -3,7 +3,7 @@
 from enum import Enum
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -61,6 +61,10 @@ def _up(**values: object) -> None:
     raise typer.Exit(up(options))
 
 
+def _choice(option: Option) -> type[Enum]:
+    return cast("type[Enum]", Enum(option.name, {choice: choice for choice in option.choices}))
+
+
 def _annotation(option: Option) -> object:
     show = option.shown_default
     info = typer.Option(
@@ -77,7 +81,7 @@ def _annotation(option: Option) -> object:
         "port": int | None,
         "address": str | None,
         "flag": bool,
-        "choice": Enum(option.name, {choice: choice for choice in option.choices}),
+        "choice": _choice(option) | None,
         "repeated": list[str],
     }
     return Annotated[types[option.kind], info]

@@ -29,7 +29,7 @@ class UpOptions(NamedTuple):
     config: Path | None = None
     http: str | None = None
     set: tuple[str, ...] = ()
-    log_format: Literal["text", "json"] = "text"
+    log_format: Literal["text", "logfmt", "json"] | None = None
     verbose: bool = False
 
 
@@ -95,9 +95,13 @@ UP_OPTIONS: Final = (
         "choice",
         "Format of the log on stderr.",
         shown_default="text",
-        choices=("text", "json"),
+        choices=("text", "logfmt", "json"),
     ),
-    Option("verbose", "flag", "Log normal events as well as warnings and errors."),
+    Option(
+        "verbose",
+        "flag",
+        "Log one level more: `up` logs normal events, too, and `broker start` details.",
+    ),
 )
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields

@@ -6,11 +6,16 @@ import socket
 VARIABLE = "NOTIFY_SOCKET"
 
 
+def systemd_listens() -> bool:
+    """Whether systemd waits for notifications of this process."""
+    return os.environ.get(VARIABLE, "").startswith(("/", "@"))
+
+
 def notify_systemd(state: str) -> None:
     """Sends `state`, such as READY=1. Does nothing if systemd does not listen."""
-    path = os.environ.get(VARIABLE, "")
-    if not path.startswith(("/", "@")):
+    if not systemd_listens():
         return
+    path = os.environ[VARIABLE]
     address = "\0" + path[1:] if path.startswith("@") else path  # @ is the abstract namespace
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

@@ -6,26 +6,28 @@ code 1. If only a change of the settings helps, `broker start` exits with code 2
 manager does not restart it. A broker that loses its last log directory exits with code 1.
 
 SIGHUP stops a broker, too, unless it has TLS listeners and no terminal: then it reads their stores
-again.
+again. Under systemd (Type=notify), SIGHUP never stops a broker: `systemctl reload` sends it.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.node import Broker
 from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.cli.broker.banner import serves, welcome
 from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions, http_listener
-from headrace.cli.broker.sd_notify import notify_systemd
+from headrace.cli.broker.sd_notify import notify_systemd, systemd_listens
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
-from headrace.log_formatters import configure
+from headrace.log_formatters import LogFormat, configure
+from headrace.log_levels import LEVELS
 from headrace.process_tuning import collect_rarely, keep_freed_memory, loop_factory
 
 if TYPE_CHECKING:
@@ -42,11 +44,13 @@ class BadCommand(Exception):
 
 def up(options: UpOptions) -> int:
     """Runs a broker until a signal stops it."""
-    configure(log_format=options.log_format, verbose=options.verbose)
+    default_level = logging.INFO if options.verbose else logging.WARNING
+    configure(log_format=options.log_format or "text", level=default_level)
     temporary = None
     try:
         temporary = _temporary_directory() if options.ephemeral else None
         settings = settings_of(options, temporary)
+        _configure_log(options, settings, default_level)
         _make_directories(settings.log_dirs)
         keeps = None if temporary else settings.log_dirs
         environment = Environment()
@@ -75,11 +79,13 @@ def up(options: UpOptions) -> int:
 
 def start(options: UpOptions) -> int:
     """Runs the broker of a settings file until a signal stops it."""
-    configure(log_format=options.log_format, verbose=options.verbose)
+    default_level = logging.DEBUG if options.verbose else logging.INFO
+    configure(log_format=options.log_format or "text", level=default_level)
     try:
         written = _given_settings(options)
         settings = BrokerSettings.parse(written)
         _check_deployment(settings)
+        _configure_log(options, settings, default_level)
     except (BadCommand, InvalidSetting) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return WRONG_SETTINGS
@@ -98,6 +104,16 @@ def start(options: UpOptions) -> int:
     except (BadCommand, StartupError) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return FAILED
+
+
+def _configure_log(options: UpOptions, settings: BrokerSettings, default_level: int) -> None:
+    """Applies the settings of the log; the options override them."""
+    level = None if options.verbose else settings.string("headrace.log.level")
+    log_format = options.log_format or settings.string("headrace.log.format")
+    configure(
+        log_format=cast("LogFormat", log_format),
+        level=default_level if level is None else LEVELS[level],
+    )
 
 
 def _check_deployment(settings: BrokerSettings) -> None:
@@ -202,7 +218,7 @@ async def _serve_until_stopped(
     stop_requested = asyncio.Event()
     _handle_signals(stop_requested, temporary)
     await broker.start()
-    if broker.tls is not None and not (sys.stdin and sys.stdin.isatty()):
+    if systemd_listens() or (broker.tls is not None and not (sys.stdin and sys.stdin.isatty())):
         _reload_on_hangup(broker.tls)
     _print(greeting(broker))
     notify_systemd("READY=1")
@@ -246,14 +262,17 @@ def _handle_signals(stop_requested: asyncio.Event, temporary: Path | None) -> No
         loop.add_signal_handler(number, first)
 
 
-def _reload_on_hangup(tls: "TlsListeners") -> None:
+def _reload_on_hangup(tls: "TlsListeners | None") -> None:
     """SIGHUP makes a broker with TLS listeners read their stores again, as other servers do.
 
-    On a terminal it means that the terminal is gone, and stops the broker.
+    On a terminal it means that the terminal is gone, and stops the broker. Without TLS listeners
+    there is nothing to read again.
     """
     reloads: set[asyncio.Task[None]] = set()
 
     def reload() -> None:
+        if tls is None:
+            return
         task = asyncio.ensure_future(tls.reload())
         reloads.add(task)
         task.add_done_callback(reloads.discard)

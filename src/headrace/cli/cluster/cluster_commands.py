@@ -6,21 +6,24 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.cluster import reassign, up
-from headrace.cli.cluster.status import Overview, take_overview
+from headrace.cli.cluster import cluster_status, reassign, shutdown, unregister, up
+from headrace.cli.cluster.cluster_status import explain_replicas, replica_facts, replicas_table
+from headrace.cli.cluster.out_of_sync import OutOfSyncReplica
+from headrace.cli.cluster.status import (
+    Overview,
+    broker_facts,
+    partitions_under_min_isr,
+    take_overview,
+)
 from headrace.cli.command import command
 from headrace.cli.confirmation import Execute, is_approved
-from headrace.cli.error_messages import not_found, refused, sentence, usage
+from headrace.cli.error_messages import not_found, sentence, usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import OnlyPartitions, OptionalTopicNames
-from headrace.cli.output import Fields, Table, code_of, counted, remark
+from headrace.cli.output import Table, code_of, remark
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
-from headrace.client.admin.brokers import unregister_broker
-from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.admin.elections import ElectionType, elect_leaders
-from headrace.client.admin.reassignments import list_reassignments
 from headrace.client.client import ClusterClient
-from headrace.client.errors import UnsupportedByBroker
 from headrace.client.metadata import PartitionInfo
 from headrace.client.network.retry import Deadline
 from headrace.client.results import Refusal, TopicPartition
@@ -32,79 +35,10 @@ app = typer.Typer(
 )
 
 POLL_S: Final = 0.5
-MIN_ISR: Final = "min.insync.replicas"
 _NOT_NEEDED: Final = "no election was needed"
 _NONE_ELECTED: Final = "no leader was elected"
 
-
-@command(app, "status")
-def status(session: Session) -> None:
-    """Show the cluster's id and health, and the load of its brokers."""
-
-    async def work(client: ClusterClient) -> tuple[Overview, int | None]:
-        overview = await take_overview(client, timeout_s=session.timeout_s)
-        try:
-            moving = await list_reassignments(client, timeout_s=session.timeout_s)
-        except UnsupportedByBroker:  # before Kafka 2.4
-            return overview, None
-        return overview, len(moving)
-
-    overview, moving = session.run(work)
-    facts = status_facts(overview, moving)
-    labels = {
-        "CLUSTER": "cluster_id",
-        "CONTROLLER": "controller",
-        "BROKERS": "live_brokers",
-        "TOPICS": "topics",
-        "INTERNAL TOPICS": "internal_topics",
-        "PARTITIONS": "partitions",
-        "UNDER-REPLICATED": "under_replicated",
-        "WITHOUT LEADER": "without_leader",
-        "MOVING": "moving",
-    }
-    session.output.show(
-        facts,
-        Fields([(label, facts[key]) for label, key in labels.items()]),
-        brokers_table(overview),
-    )
-
-
-def status_facts(overview: Overview, moving: int | None) -> dict[str, object]:
-    """The numbers of a cluster. `moving` partitions are being reassigned; None if unknown."""
-    return {
-        "cluster_id": overview.cluster.cluster_id,
-        "controller": overview.controller,
-        "live_brokers": len(overview.cluster.live),
-        "topics": sum(not topic.is_internal for topic in overview.topics),
-        "internal_topics": sum(topic.is_internal for topic in overview.topics),
-        "partitions": sum(len(topic.partitions) for topic in overview.topics),
-        "under_replicated": len(overview.under_replicated),
-        "without_leader": len(overview.without_leader),
-        "moving": moving,
-        "brokers": broker_facts(overview),
-    }
-
-
-def broker_facts(overview: Overview) -> list[dict[str, object]]:
-    """One row per broker, including brokers that appear only as replicas."""
-    known = {broker.id: broker for broker in overview.cluster.brokers}
-    facts: list[dict[str, object]] = []
-    for id_, load in overview.loads.items():
-        broker = known.get(id_)
-        facts.append(
-            {
-                "id": id_,
-                "state": "down" if broker is None or broker.fenced else "up",
-                "host": broker.host if broker and broker.host else None,
-                "port": broker.port if broker and broker.port > 0 else None,
-                "rack": broker.rack if broker else None,
-                "controller": id_ == overview.controller,
-                "leads": load.leads,
-                "replicas": load.replicas,
-                "out_of_sync": load.out_of_sync,
-            }
-        )
-    return facts
+cluster_status.register(app)
 
 
 def brokers_table(overview: Overview) -> Table:
@@ -225,48 +159,37 @@ def under_replicated(
 ) -> ExitCode | None:
     """List partitions with replicas that are not in sync."""
 
-    async def find(client: ClusterClient) -> dict[TopicPartition, PartitionInfo]:
+    async def find(client: ClusterClient) -> Overview:
         overview = await _overview_of(client, session, topics)
-        found = dict(overview.under_replicated)
-        if under_min_isr and found:
-            least = await _min_isr(client, {each.topic for each in found}, session.timeout_s)
-            found = {
-                each: info
-                for each, info in found.items()
-                if len(info.isr) < min(least[each.topic], len(info.replicas))
-            }
-        return found
+        if under_min_isr:
+            wanted = await partitions_under_min_isr(client, overview, timeout_s=session.timeout_s)
+            overview = overview.only(wanted)
+        return overview
 
-    async def work(client: ClusterClient) -> dict[TopicPartition, PartitionInfo]:
+    async def work(client: ClusterClient) -> tuple[Overview, list[OutOfSyncReplica]]:
         deadline = Deadline(SystemClock(), wait or 0.0)
         while True:
-            found = await find(client)
-            if not found or not deadline.remaining_s():
-                return found
+            overview = await find(client)
+            if not overview.under_replicated:
+                return overview, []
+            if not deadline.remaining_s():
+                return overview, await explain_replicas(
+                    client, overview, timeout_s=session.timeout_s
+                )
             await asyncio.sleep(min(POLL_S, deadline.remaining_s()))
 
-    found = session.run(work)
-    missing = {each: sorted(set(info.replicas) - set(info.isr)) for each, info in found.items()}
+    overview, replicas = session.run(work)
+    found = overview.under_replicated
     facts = [
-        {**_partition_facts(each, info), "missing": missing[each]} for each, info in found.items()
+        {
+            **_partition_facts(each, info),
+            "missing": sorted(set(info.replicas) - set(info.isr)),
+            "out_of_sync": [replica_facts(of) for of in replicas if of.partition == each],
+        }
+        for each, info in found.items()
     ]
-    headers = ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "MISSING")
-    rows = [
-        (*each, info.leader, info.replicas, info.isr, missing[each]) for each, info in found.items()
-    ]
-    session.output.show(facts, Table(headers, rows) if rows else "none")
+    session.output.show(facts, replicas_table(replicas, overview) if replicas else "none")
     return ExitCode.ERROR if wait is not None and found else None
-
-
-async def _min_isr(client: ClusterClient, topics: set[str], timeout_s: float) -> dict[str, int]:
-    wanted = [Resource(ResourceKind.TOPIC, name) for name in sorted(topics)]
-    answers = await describe_configs(client, wanted, timeout_s=timeout_s, names=[MIN_ISR])
-    least = {}
-    for resource, entries in answers.items():
-        if isinstance(entries, Refusal):
-            raise refused(f"settings of {resource.name}", entries)
-        least[resource.name] = next(int(e.value or 1) for e in entries if e.name == MIN_ISR)
-    return least
 
 
 @command(app, "elect")
@@ -359,42 +282,7 @@ def _report_election(
     return code_of(len(elected) + len(failed), list(failed.values()))
 
 
-@command(app, "unregister")
-def unregister(
-    session: Session,
-    broker: Annotated[
-        int, typer.Argument(metavar="BROKER", min=0, help="Id of the broker.", show_default=False)
-    ],
-    execute: Execute = False,
-) -> None:
-    """Remove the registration of a broker that will not return."""
-
-    async def inspect(client: ClusterClient) -> Overview:
-        return await take_overview(client, timeout_s=session.timeout_s)
-
-    found = next((e for e in broker_facts(session.run(inspect)) if e["id"] == broker), None)
-    replicas = 0 if found is None else found["replicas"]
-    if replicas:
-        remark(
-            f"broker {broker} still has {counted(int(str(replicas)), 'replica')}; move them first "
-            "with headrace cluster reassign, or their partitions stay under-replicated"
-        )
-    plan: dict[str, object] = {"broker": broker, "status": "would unregister", "replicas": replicas}
-    fields = Fields(
-        [("BROKER", broker), ("STATE", found and found["state"]), ("REPLICAS", replicas)]
-    )
-    if not is_approved(session.output, execute, f"unregister broker {broker}", plan, fields):
-        return
-
-    async def work(client: ClusterClient) -> Refusal | None:
-        return await unregister_broker(client, broker, timeout_s=session.timeout_s)
-
-    why = session.run(work)
-    if why is not None:
-        raise refused(f"broker {broker}", why)
-    facts = {"broker": broker, "status": "unregistered"}
-    session.output.show(facts, f"unregistered broker {broker}")
-
-
+unregister.register(app)
 reassign.register(app)
 up.register(app)
+shutdown.register(app)

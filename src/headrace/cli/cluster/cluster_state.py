@@ -9,6 +9,7 @@ STARTING = "starting"
 UP = "up"
 FENCED = "fenced"
 ELSEWHERE = "up, started elsewhere"
+UNKNOWN = "unknown"
 STOPPED = "stopped"
 DEAD = "dead"
 
@@ -27,6 +28,8 @@ class BrokerView(NamedTuple):
     leads: int = 0
     replicas: int = 0
     out_of_sync: int = 0
+    is_child: bool = True
+    """Whether this command started it; the others joined the cluster later."""
 
 
 class ClusterView(NamedTuple):
@@ -49,7 +52,7 @@ class ClusterView(NamedTuple):
     def is_up(self) -> bool:
         """Whether every broker is up and one is the controller."""
         return self.controller is not None and all(
-            broker.state in (UP, ELSEWHERE) for broker in self.brokers
+            broker.state in (UP, ELSEWHERE) for broker in self.brokers if broker.is_child
         )
 
 
@@ -75,6 +78,8 @@ def changes(before: ClusterView | None, now: ClusterView) -> Iterator[Event]:
         if was is not None and (was.state, was.pid) == (broker.state, broker.pid):
             continue
         event: dict[str, object] = {"event": "broker", "broker": broker.id, "state": broker.state}
+        if not broker.is_child:
+            event["address"] = broker.address
         if broker.pid is not None:
             event["pid"] = broker.pid
         if broker.ended:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace import __version__
 from headrace.cli.broker.banner import program_name
-from headrace.cli.cluster.cluster_state import DEAD, STARTING, UP, BrokerView, ClusterView, changes
+from headrace.cli.cluster.cluster_state import (
+    DEAD,
+    ELSEWHERE,
+    STARTING,
+    UP,
+    BrokerView,
+    ClusterView,
+    changes,
+)
 from headrace.cli.cluster.status import Overview
 from headrace.cli.output import cell, is_live_terminal, write
 from headrace.cli.timestamps import iso_time
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 REFRESHES_PER_SECOND: Final = 4
-COLORS: Final = {UP: "green", DEAD: "red", STARTING: "yellow"}
+COLORS: Final = {UP: "green", ELSEWHERE: "green", DEAD: "red", STARTING: "yellow"}
 FEWEST_PARTITIONS: Final = 1
 PARTITION_FRAME_LINES: Final = 4
 """Lines around the partitions: their count, the headers, the number of others, and the note."""
@@ -94,23 +102,24 @@ class LiveTable:
         from rich.text import Text
 
         yield Text(f"Headrace {__version__}, {len(self._view.brokers)} brokers", style="bold")
-        first = self._servers.partition(",")[0]
         rows = {
             "clients connect to": self._servers,
             "ZooKeeper": self._zookeeper(),
             "data directory": self._folder,
         }
         if self._profile is None:
-            rows["try"] = f"{program_name()} cluster status -b {first}"
+            cluster = f"-b {self._servers}"
         else:
             rows["client settings"] = self._profile
-            rows["try"] = f"{program_name()} cluster status --profile {self._profile}"
+            cluster = f"--profile {self._profile}"
         gap = 2
         room = width - max(map(len, rows)) - gap
         table = Table.grid(padding=(0, gap))
         for label, value in rows.items():
             table.add_row(label, Text(wrap_list(value, room), overflow="fold"))
         yield table
+        hint = f"try  {program_name()} cluster status {cluster}"
+        yield Text(wrap_list(hint, width), overflow="fold")
         yield Text()
 
     def _brokers(self, view: ClusterView) -> "Iterator[RenderableType]":
@@ -165,7 +174,7 @@ def _broker_table(view: ClusterView) -> "Table":
 
 
 def _state_text(broker: BrokerView, controller: int | None) -> str:
-    if broker.id == controller and broker.state == UP:
+    if broker.id == controller and broker.state in (UP, ELSEWHERE):
         return f"{broker.state}, controller"
     return broker.state
 

@@ -163,8 +163,11 @@ class LocalCluster:
             named["headrace.http.listener"] = f"http://{LOOPBACK}:{broker.http_port}"
         return named | dict(self.plan.settings)
 
-    def write_state(self) -> None:
-        """Writes the running processes to a file, for commands in other terminals."""
+    def write_state(self, joined: Mapping[int, str] | None = None) -> None:
+        """Writes the running processes to a file, for commands in other terminals.
+
+        `joined` are the addresses of members that this command did not start.
+        """
         state = {
             "pid": os.getpid(),
             "bootstrap_servers": self.bootstrap_servers,
@@ -178,6 +181,7 @@ class LocalCluster:
                 }
                 for broker in self.brokers
             ],
+            "joined": [{"id": id_, "address": address} for id_, address in (joined or {}).items()],
         }
         temporary = self.folder / f"{STATE_FILE}.new"
         temporary.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
@@ -244,29 +248,8 @@ def take_lock(folder: Path) -> IO[str] | None:
     opened = (folder / LOCK_FILE).open("a", encoding="utf-8")
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # names its holder to `holder_of`
     except OSError:
         opened.close()
         return None
     return opened
-
-
-class RunningCluster(NamedTuple):
-    """A running cluster, from `cluster.json`."""
-
-    pid: int
-    bootstrap_servers: str
-    brokers: Mapping[int, int | None]
-
-
-def find_running(folder: Path) -> RunningCluster | None:
-    """The cluster that runs in a directory; None if `cluster.json` is left from a crash."""
-    try:
-        state = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
-        lock = take_lock(folder)
-    except OSError:
-        return None
-    if lock is not None:
-        lock.close()
-        return None
-    brokers = {each["id"]: each["pid"] for each in state["brokers"]}
-    return RunningCluster(state["pid"], state["bootstrap_servers"], brokers)

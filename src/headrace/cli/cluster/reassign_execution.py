@@ -12,7 +12,6 @@ from headrace.cli.cluster.reassign_plan import (
     Replicas,
     broker_totals,
     copied,
-    human,
     leaders_of,
 )
 from headrace.cli.cluster.reassignment_file import plan_facts
@@ -21,6 +20,7 @@ from headrace.cli.error_messages import sentence
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Block, Format, Table, code_of, counted, remark
 from headrace.cli.session import Session
+from headrace.cli.units import byte_size
 from headrace.client.admin.elections import ElectionType, elect_leaders
 from headrace.client.admin.reassignments import Move, alter_reassignments, list_reassignments
 from headrace.client.admin.throttles import clear_throttle, set_throttle
@@ -200,7 +200,7 @@ def _plan_blocks(
     copies = sum(len(each.copies) for each in changes)
     summary = (
         f"{counted(len(changes), 'partition')} to change, "
-        f"{counted(copies, 'replica')} to copy ({human(to_copy)})."
+        f"{counted(copies, 'replica')} to copy ({byte_size(to_copy)})."
     )
     return [
         Table(

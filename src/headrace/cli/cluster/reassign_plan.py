@@ -170,13 +170,3 @@ def leaders_of(
 def parse_brokers(text: str | None) -> list[int] | None:
     """`1,2,4-6` as broker ids; None if the option was not given."""
     return parse_ids(text, "brokers")
-
-
-def human(size: int) -> str:
-    """A number of bytes with a unit."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"

@@ -1,15 +1,20 @@
 """A snapshot of a cluster in numbers, for `cluster status` and the live table."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from headrace.client.admin.brokers import ClusterInfo, describe_cluster
+from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.admin.topics import list_topics
 from headrace.client.client import ClusterClient
+from headrace.client.errors import RequestRefused
 from headrace.client.metadata import NO_BROKER, PartitionInfo, TopicInfo
-from headrace.client.results import TopicPartition
+from headrace.client.results import Refusal, TopicPartition
+
+MIN_ISR: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,21 @@ class Overview:
             if info.replicas and info.leader not in (NO_BROKER, info.replicas[0])
         }
 
+    def only(self, partitions: Container[TopicPartition]) -> "Overview":
+        """The same cluster with these partitions only."""
+        topics = (
+            replace(
+                topic,
+                partitions={
+                    index: info
+                    for index, info in topic.partitions.items()
+                    if TopicPartition(topic.name, index) in partitions
+                },
+            )
+            for topic in self.topics
+        )
+        return Overview(self.cluster, tuple(topic for topic in topics if topic.partitions))
+
     @property
     def controller(self) -> int | None:
         id_ = self.cluster.controller_id
@@ -82,3 +102,46 @@ async def take_overview(client: ClusterClient, *, timeout_s: float) -> Overview:
     cluster = await describe_cluster(client, timeout_s=timeout_s)
     topics = await list_topics(client, timeout_s=timeout_s)
     return Overview(cluster, tuple(topics))
+
+
+def broker_facts(overview: Overview) -> list[dict[str, object]]:
+    """One row per broker, including brokers that appear only as replicas."""
+    known = {broker.id: broker for broker in overview.cluster.brokers}
+    facts: list[dict[str, object]] = []
+    for id_, load in overview.loads.items():
+        broker = known.get(id_)
+        facts.append(
+            {
+                "id": id_,
+                "state": "down" if broker is None or broker.fenced else "up",
+                "host": broker.host if broker and broker.host else None,
+                "port": broker.port if broker and broker.port > 0 else None,
+                "rack": broker.rack if broker else None,
+                "controller": id_ == overview.controller,
+                "leads": load.leads,
+                "replicas": load.replicas,
+                "out_of_sync": load.out_of_sync,
+            }
+        )
+    return facts
+
+
+async def partitions_under_min_isr(
+    client: ClusterClient, overview: Overview, *, timeout_s: float
+) -> set[TopicPartition]:
+    """Partitions with fewer in-sync replicas than their topic's `min.insync.replicas`."""
+    lacking = overview.under_replicated
+    if not lacking:
+        return set()
+    wanted = [Resource(ResourceKind.TOPIC, name) for name in sorted({e.topic for e in lacking})]
+    answers = await describe_configs(client, wanted, timeout_s=timeout_s, names=[MIN_ISR])
+    least = {}
+    for resource, entries in answers.items():
+        if isinstance(entries, Refusal):
+            raise RequestRefused(entries.code, f"settings of {resource.name}")
+        least[resource.name] = next(int(e.value or 1) for e in entries if e.name == MIN_ISR)
+    return {
+        each
+        for each, info in lacking.items()
+        if len(info.isr) < min(least[each.topic], len(info.replicas))
+    }

@@ -1,4 +1,4 @@
-"""`headrace cluster up`: a local cluster in the foreground; `cluster shutdown` stops it.
+"""`headrace cluster up`: a local cluster in the foreground.
 
 Ctrl-C or SIGTERM stops the brokers one after the other, the controller last, and then ZooKeeper;
 the exit code is 0. A second signal kills them. A broker that dies stays dead; with `--restart` it
@@ -11,7 +11,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from random import SystemRandom
 from typing import Annotated, Final
@@ -21,23 +21,27 @@ import typer
 from headrace.cli import command
 from headrace.cli.broker.options import DEFAULT_PORT, MAX_PORT
 from headrace.cli.broker.up import data_folder
-from headrace.cli.cluster.cluster_state import BrokerView, ClusterView, state_of
+from headrace.cli.cluster.cluster_state import (
+    ELSEWHERE,
+    FENCED,
+    UNKNOWN,
+    BrokerView,
+    ClusterView,
+    state_of,
+)
 from headrace.cli.cluster.live_table import Screen, open_screen
 from headrace.cli.cluster.local_broker import LocalBroker, how_it_ended
 from headrace.cli.cluster.local_cluster import (
     EMBEDDED,
     LocalCluster,
     LocalClusterPlan,
-    RunningCluster,
-    find_running,
 )
-from headrace.cli.cluster.process_reaper import identify, lives
+from headrace.cli.cluster.running_cluster import running_brokers
 from headrace.cli.cluster.status import Overview, take_overview
-from headrace.cli.confirmation import Execute, OldYes, is_approved
-from headrace.cli.error_messages import not_found, usage
+from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.name_value_pairs import parse_name_value_pairs
-from headrace.cli.output import Format, Output, Table, remark
+from headrace.client.admin.brokers import BrokerInfo
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.client.login.security import PLAINTEXT
@@ -47,7 +51,6 @@ from headrace.cluster.settings import BrokerSettings, InvalidSetting
 REFRESH_S: Final = 0.5
 REFRESH_TIMEOUT_S: Final = 2.0
 STOP_S: Final = 30.0
-POLL_S: Final = 0.02
 MAX_BROKERS: Final = 64
 FIRST_RESTART_S: Final = 0.5
 MAX_RESTART_S: Final = 30.0
@@ -201,6 +204,7 @@ class _Supervisor:
         self._overview: Overview | None = None
         self._was_up = False
         self._ended: dict[int, float] = {}
+        self._joined: dict[int, BrokerInfo] = {}
 
     async def run(self) -> ExitCode:
         stopping = asyncio.Event()
@@ -306,11 +310,36 @@ class _Supervisor:
                 self._cluster.start_broker(broker)
 
     def _cluster_view(self) -> ClusterView:
-        self._cluster.write_state()
+        joined = [self._joined_view(broker) for broker in self._joined_brokers()]
+        self._cluster.write_state({broker.id: broker.address for broker in joined})
         return ClusterView(
-            tuple(self._broker_view(broker) for broker in self._cluster.brokers),
+            (*map(self._broker_view, self._cluster.brokers), *joined),
             self._overview,
             self._cluster.zookeeper_runs,
+        )
+
+    def _joined_brokers(self) -> list[BrokerInfo]:
+        """The members that this command did not start, as the last answer listed them."""
+        if self._overview is not None:
+            own = {broker.id for broker in self._cluster.brokers}
+            members = self._overview.cluster.brokers
+            self._joined = {each.id: each for each in members if each.id not in own}
+        return list(self._joined.values())
+
+    def _joined_view(self, broker: BrokerInfo) -> BrokerView:
+        overview = self._overview
+        state = UNKNOWN if overview is None else FENCED if broker.fenced else ELSEWHERE
+        load = overview.loads.get(broker.id) if overview is not None else None
+        return BrokerView(
+            broker.id,
+            f"{broker.host}:{broker.port}",
+            None,
+            state,
+            "",
+            "",
+            (),
+            *((load.leads, load.replicas, load.out_of_sync) if load is not None else (0, 0, 0)),
+            is_child=False,
         )
 
     def _broker_view(self, broker: LocalBroker) -> BrokerView:
@@ -360,6 +389,12 @@ class _Supervisor:
             broker.ask_to_stop()
             await asyncio.to_thread(broker.wait_or_kill, STOP_S)
             screen.show(self._cluster_view())
+        for id_ in sorted(running_brokers(self._cluster.folder)):
+            screen.say(
+                f"broker {id_} was started elsewhere and keeps running; stop it with headrace "
+                f"cluster shutdown --broker {id_}",
+                {"event": "left running", "broker": id_},
+            )
         screen.say("stopping ZooKeeper", {"event": "stopping", "zookeeper": True})
         await asyncio.to_thread(self._cluster.stop_zookeeper)
         screen.say("stopped", {"event": "stopped"})
@@ -395,77 +430,5 @@ class _Restarts:
         self._pause_s = min(MAX_RESTART_S, self._pause_s * 2)
 
 
-def shutdown(
-    data: Data = None,
-    broker: Annotated[
-        int | None,
-        typer.Option("--broker", metavar="ID", help="Stop only this broker."),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=0.1,
-            help="Maximum time to wait for the processes to end.",
-        ),
-    ] = 60.0,
-    execute: Execute = False,
-    yes: OldYes = False,
-) -> None:
-    """Stop a cluster that `cluster up` started on this machine, or one of its brokers."""
-
-    def work() -> ExitCode:
-        wanted: dict[str, object] = {"execute": execute, "yes": yes}
-        command.apply_deprecated_yes(wanted)
-        folder = (data or default_folder()).absolute()
-        running = find_running(folder)
-        if running is None:
-            raise CommandFailed(
-                f"no cluster of `headrace cluster up` runs in {folder}", ExitCode.NOT_FOUND
-            )
-        pid = _pid_of(running, broker) if broker is not None else running.pid
-        if not _approve_shutdown(running, broker, execute=bool(wanted["execute"])):
-            return ExitCode.OK
-        if broker is None:
-            # Checks the lock: a process looks alive until its parent has waited for it.
-            _terminate(pid, lambda: find_running(folder) is None, timeout)
-            remark("stopped the cluster")
-            return ExitCode.OK
-        process = identify(pid)
-        _terminate(pid, lambda: not lives(process), timeout)
-        remark(f"stopped broker {broker}")
-        return ExitCode.OK
-
-    raise typer.Exit(command.guard(work))
-
-
-def _pid_of(running: RunningCluster, broker: int) -> int:
-    if broker not in running.brokers:
-        raise not_found("broker", str(broker), map(str, running.brokers))
-    pid = running.brokers[broker]
-    if pid is None:
-        raise CommandFailed(f"broker {broker} is not running")
-    return pid
-
-
-def _approve_shutdown(running: RunningCluster, broker: int | None, *, execute: bool) -> bool:
-    chosen = {id_: pid for id_, pid in running.brokers.items() if pid and broker in (None, id_)}
-    facts = [{"broker": id_, "pid": pid} for id_, pid in chosen.items()]
-    table = Table(("BROKER TO STOP", "PID"), list(chosen.items()))
-    action = "stop the cluster" if broker is None else f"stop broker {broker}"
-    return is_approved(Output(Format.TEXT), execute, action, facts, table)
-
-
-def _terminate(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:
-    give_up = time.monotonic() + timeout_s
-    os.kill(pid, signal.SIGTERM)
-    while not has_ended():
-        if time.monotonic() > give_up:
-            raise CommandFailed(f"process {pid} has not ended within {timeout_s:g} s")
-        time.sleep(POLL_S)
-
-
 def register(app: typer.Typer) -> None:
     app.command("up")(up)
-    app.command("shutdown")(shutdown)

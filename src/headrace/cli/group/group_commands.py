@@ -1,8 +1,7 @@
 """`headrace group`: list, describe, move and delete consumer groups."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import typer
 
@@ -11,7 +10,22 @@ from headrace.cli.command import command
 from headrace.cli.confirmation import Execute
 from headrace.cli.error_messages import not_found, refused
 from headrace.cli.exit_codes import CommandFailed, ExitCode
-from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
+from headrace.cli.group.group_lag import (
+    Lag,
+    TotalLag,
+    lags_of_group,
+    lags_of_groups,
+    total_lag,
+)
+from headrace.cli.group.group_options import (
+    OnlyTopics,
+    Shift,
+    States,
+    To,
+    ToFile,
+    Topics,
+    WithLag,
+)
 from headrace.cli.group.group_removal import (
     Filter,
     PlannedRemoval,
@@ -33,7 +47,6 @@ from headrace.cli.session import Session
 from headrace.client.admin.groups import (
     SHARE,
     GroupDescription,
-    GroupMember,
     ListedGroup,
     describe_group,
     list_groups,
@@ -42,60 +55,53 @@ from headrace.client.admin.offsets import (
     commit_offsets,
     committed_offsets,
     delete_offsets,
-    list_bounds,
 )
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
 
+LAG_HEADERS: Final = ("TOTAL LAG", "LAG (S)")
+
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
 
 @command(app, "list")
-def list_(session: Session, state: States = []) -> None:
+def list_(session: Session, state: States = [], lag: WithLag = False) -> None:
     """List consumer groups."""
-    show_groups(session, _is_consumer_group, state)
+    show_groups(session, _is_consumer_group, state, with_lag=lag)
 
 
-def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None:
+def show_groups(
+    session: Session, wanted: Filter, states: Sequence[str], *, with_lag: bool = False
+) -> None:
     """Prints a table of the `wanted` groups in these states."""
     chosen = {state.lower() for state in states}
 
-    async def work(client: ClusterClient) -> list[ListedGroup]:
-        return await list_groups(client, timeout_s=session.timeout_s)
+    async def work(client: ClusterClient) -> tuple[list[ListedGroup], Mapping[str, TotalLag]]:
+        listed = await list_groups(client, timeout_s=session.timeout_s)
+        shown = [
+            group
+            for group in listed
+            if wanted(group) and (not chosen or group.state.lower() in chosen)
+        ]
+        lags = await lags_of_groups(client, shown, session.timeout_s) if with_lag else {}
+        return shown, lags
 
-    shown = [
-        group
-        for group in session.run(work)
-        if wanted(group) and (not chosen or group.state.lower() in chosen)
-    ]
-    facts = [
-        {
+    shown, lags = session.run(work)
+    facts: list[dict[str, object]] = []
+    for group in shown:
+        fact: dict[str, object] = {
             "group": group.group_id,
             "type": group.kind or None,
             "state": group.state or None,
             "coordinator": group.coordinator,
         }
-        for group in shown
-    ]
-    headers = ("GROUP", "TYPE", "STATE", "COORDINATOR")
+        if with_lag:
+            total = lags.get(group.group_id, TotalLag())
+            fact |= {"total_lag": total.records, "lag_seconds": total.seconds}
+        facts.append(fact)
+    headers = ("GROUP", "TYPE", "STATE", "COORDINATOR", *(LAG_HEADERS if with_lag else ()))
     session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """A group's position in one partition; None if the group has not committed an offset."""
-
-    partition: TopicPartition
-    committed: int | None
-    end: int | None
-    member: GroupMember | None
-
-    @property
-    def lag(self) -> int | None:
-        if self.committed is None or self.end is None:
-            return None
-        return max(0, self.end - self.committed)
 
 
 @command(app, "describe")
@@ -109,7 +115,7 @@ def describe(session: Session, groups: GroupNames) -> ExitCode | None:
     facts = [_group_facts(group, lags) for group, lags in found]
     blocks: list[Block] = []
     for (group, lags), fact in zip(found, facts, strict=True):
-        blocks.extend(_group_blocks(group, lags, fact["total_lag"]))
+        blocks.extend(_group_blocks(group, lags, fact["total_lag"], fact["lag_seconds"]))
     session.output.show(facts, *blocks)
     return None
 
@@ -118,23 +124,7 @@ async def _describe_lag(
     client: ClusterClient, name: str, timeout_s: float
 ) -> tuple[GroupDescription, list[Lag]]:
     group = await find_group(client, name, timeout_s)
-    committed = await committed_offsets(client, name, timeout_s=timeout_s)
-    owners = {each: member for member in group.members for each in member.partitions}
-    partitions = sorted({*committed, *owners})
-    bounds = await list_bounds(client, partitions, timeout_s=timeout_s)
-    lags = []
-    for each in partitions:
-        bound = bounds[each]
-        at = committed.get(each)
-        lags.append(
-            Lag(
-                each,
-                None if at is None else at.offset,
-                None if isinstance(bound, Refusal) else bound[1],
-                owners.get(each),
-            )
-        )
-    return group, lags
+    return group, await lags_of_group(client, group, timeout_s)
 
 
 async def find_group(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
@@ -169,14 +159,15 @@ async def no_group(
 
 
 def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
-    known = [lag.lag for lag in lags if lag.lag is not None]
+    total = total_lag([lag.found for lag in lags])
     return {
         "group": group.group_id,
         "type": group.kind,
         "state": group.state,
         "assignor": group.assignor or None,
         "epoch": group.epoch,
-        "total_lag": sum(known),
+        "total_lag": total.records,
+        "lag_seconds": total.seconds,
         "members": [
             {
                 "member": member.member_id,
@@ -193,7 +184,8 @@ def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, obje
                 "partition": lag.partition.partition,
                 "committed": lag.committed,
                 "end": lag.end,
-                "lag": lag.lag,
+                "lag": lag.records,
+                "lag_seconds": lag.seconds,
                 "member": lag.member.member_id if lag.member else None,
                 "client": lag.member.client_id if lag.member else None,
                 "host": lag.member.host if lag.member else None,
@@ -203,7 +195,9 @@ def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, obje
     }
 
 
-def _group_blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -> list[Block]:
+def _group_blocks(
+    group: GroupDescription, lags: Sequence[Lag], total: object, seconds: object
+) -> list[Block]:
     fields = [
         ("GROUP", group.group_id),
         ("TYPE", group.kind),
@@ -211,14 +205,19 @@ def _group_blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -
         ("ASSIGNOR", group.assignor or None),
         ("MEMBERS", len(group.members)),
         ("TOTAL LAG", total),
+        ("LAG (S)", seconds),
     ]
-    headers = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
+    headers = (
+        *("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG (S)"),
+        *("MEMBER", "CLIENT", "HOST"),
+    )
     rows = [
         (
             *lag.partition,
             lag.committed,
             lag.end,
-            lag.lag,
+            lag.records,
+            lag.seconds,
             lag.member.member_id if lag.member else None,
             lag.member.client_id if lag.member else None,
             lag.member.host if lag.member else None,

@@ -56,3 +56,7 @@ States = Annotated[
         help="List only groups in this state, such as Stable; repeatable.",
     ),
 ]
+WithLag = Annotated[
+    bool,
+    typer.Option("--lag", help="Also show the lag of each group, in records and in seconds."),
+]

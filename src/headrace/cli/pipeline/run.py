@@ -8,6 +8,7 @@ import typer
 
 from headrace.cli.broker.options import MAX_PORT
 from headrace.cli.command import command
+from headrace.cli.error_messages import usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.output import Format, is_live_terminal, remark, write
 from headrace.cli.pipeline.display import Display, leave_screen, print_line
@@ -24,6 +25,7 @@ from headrace.cli.session import Session
 
 if TYPE_CHECKING:
     from headrace.pipeline.application.application import RunSettings
+    from headrace.pipeline.runner.batch_tracing import BatchTracing
     from headrace.pipeline.runner.events import Report
     from headrace.pipeline.runner.flow_retries import FlowFailed
     from headrace.pipeline.spec.flow import Flow
@@ -55,6 +57,15 @@ def run(
             help="Serve Prometheus metrics on this port; 0 selects a free port.",
         ),
     ] = None,
+    traces_endpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--traces-endpoint",
+            metavar="URL",
+            help="Export a span for each batch to this OTLP/HTTP receiver, such as "
+            "http://127.0.0.1:4318, with links to the traces of its records.",
+        ),
+    ] = None,
 ) -> ExitCode | None:
     """Run a pipeline until it is stopped. Each record is written exactly once.
 
@@ -65,7 +76,8 @@ def run(
     with installed():
         from headrace.pipeline.application.application import RunSettings
     settings = RunSettings(given(session, spec), master, until_caught_up=until_caught_up)
-    return run_flows(session, spec, chosen(spec, flow), settings, metrics_port)
+    flows = chosen(spec, flow)
+    return run_flows(session, spec, flows, settings, metrics_port, traces_endpoint)
 
 
 def run_flows(
@@ -74,6 +86,7 @@ def run_flows(
     flows: Sequence["Flow"],
     settings: "RunSettings",
     metrics_port: int | None = None,
+    traces_endpoint: str | None = None,
 ) -> ExitCode:
     with installed():
         from headrace.pipeline.application.application import Application
@@ -84,6 +97,10 @@ def run_flows(
         listeners: list[Report] = []
         if metrics_port is not None:
             listeners.append(_metrics(metrics_port))
+        if traces_endpoint is not None:
+            tracing = _tracing(traces_endpoint, flows, settings)
+            shown.callback(tracing.close)
+            listeners.append(tracing)
         summary = RunSummary()
         listeners.append(summary)
         live = session.output.form is Format.TEXT and is_live_terminal()
@@ -113,6 +130,26 @@ def _metrics(port: int) -> "Report":
         raise CommandFailed(f"port {port} for metrics: {error.strerror}") from error
     remark(f"metrics at http://localhost:{taken}/metrics")
     return metrics
+
+
+def _tracing(endpoint: str, flows: Sequence["Flow"], settings: "RunSettings") -> "BatchTracing":
+    from headrace.pipeline.runner.batch_tracing import BatchTracing
+    from headrace.pipeline.runner.flow_factory import kafka_settings
+    from headrace.pipeline.runner.source_topics import source_read_settings
+    from headrace.pipeline.spec.sources import TopicSource
+    from headrace.tracing.span_exporter import InvalidEndpoint, is_exporter_installed
+
+    if not is_exporter_installed():
+        raise CommandFailed("--traces-endpoint needs pip install 'headrace[telemetry]'")
+    sources = {
+        flow.id: source_read_settings(flow.source, kafka_settings(flow, settings.kafka))
+        for flow in flows
+        if isinstance(flow.source, TopicSource)
+    }
+    try:
+        return BatchTracing(endpoint, sources)
+    except InvalidEndpoint as error:
+        raise usage(f"--traces-endpoint: {error}") from error
 
 
 def _code(failed: Sequence["FlowFailed"], flows: int) -> ExitCode:

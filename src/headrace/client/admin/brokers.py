@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.client import ClusterClient, ToController
+from headrace.client.client import ClusterClient, ToBroker, ToController
 from headrace.client.errors import (
     UnsupportedByBroker,
     check_error_code,
@@ -30,6 +30,16 @@ class BrokerInfo:
     port: int
     rack: str | None = None
     fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConnection:
+    """A broker's connection to the metadata store, as the broker sees it."""
+
+    kind: str
+    """`zookeeper`, or `file` for a standalone node."""
+    lost_s: float | None
+    """How long there has been no connection; None while there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,27 @@ async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> Cluste
     cache = await client.refresh([], timeout_s=timeout_s)
     named = (BrokerInfo(id_, *address) for id_, address in sorted(cache.brokers.items()))
     return ClusterInfo(cache.cluster_id, cache.controller_id, tuple(named))
+
+
+async def store_connection(
+    client: ClusterClient, broker: int, *, timeout_s: float
+) -> StoreConnection | None:
+    """One broker's connection to the metadata store; None if the broker is not Headrace.
+
+    The request is not retried: it also shows whether the broker answers.
+    """
+    answer = await client.send(
+        DescribeClusterRequest(include_metadata_store=True),
+        DescribeClusterResponse,
+        to=ToBroker(broker),
+        timeout_s=timeout_s,
+        retry=False,
+    )
+    check_error_code(answer.error_code, f"cannot describe the cluster at broker {broker}")
+    if not answer.metadata_store:
+        return None
+    lost_ms = answer.metadata_store_lost_ms
+    return StoreConnection(answer.metadata_store, None if lost_ms < 0 else lost_ms / 1000)
 
 
 async def unregister_broker(

@@ -1,10 +1,13 @@
-"""Describes and changes configurations of topics, brokers, groups and client metrics."""
+"""Describes and changes configurations of topics, brokers, groups and client metrics, and log
+levels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from headrace.client.client import ANY, ClusterClient, Target, ToBroker, ToController
+from headrace.client.errors import UnsupportedByBroker, check_error_code
 from headrace.client.results import Refusal, moved, refusal, refused
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -12,12 +15,22 @@ from headrace.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
+from headrace.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from headrace.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_WITH_TYPES: Final = 1  # the first version of ListConfigResources that lists other kinds
 
 
 class ResourceKind(IntEnum):
@@ -25,6 +38,7 @@ class ResourceKind(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
 
@@ -84,6 +98,9 @@ class ConfigChange:
     value: str | None = None
 
 
+_OF_BROKERS = (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER)
+
+
 async def describe_configs(
     client: ClusterClient,
     resources: Sequence[Resource],
@@ -115,6 +132,36 @@ async def describe_configs(
                 )
             )
     return found
+
+
+async def list_config_resources(
+    client: ClusterClient, kind: ResourceKind, *, timeout_s: float
+) -> list[str]:
+    """The sorted names of resources with a configuration.
+
+    Brokers before Kafka 4.1 list subscriptions to client metrics only.
+    """
+    answer = await client.send(
+        ListConfigResourcesRequest(resource_types=[kind]),
+        ListConfigResourcesResponse,
+        timeout_s=timeout_s,
+        at_least=0 if kind is ResourceKind.CLIENT_METRICS else _WITH_TYPES,
+    )
+    check_error_code(answer.error_code, "cannot list resources")
+    return sorted(each.resource_name for each in answer.config_resources)
+
+
+async def accepts_client_metrics(client: ClusterClient, *, timeout_s: float) -> bool:
+    """Whether a broker has a receiver for the metrics that clients push (KIP-714)."""
+    try:
+        answer = await client.send(
+            GetTelemetrySubscriptionsRequest(),
+            GetTelemetrySubscriptionsResponse,
+            timeout_s=timeout_s,
+        )
+    except UnsupportedByBroker:
+        return False
+    return answer.error_code == 0
 
 
 def _config_entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
@@ -174,7 +221,7 @@ def _by_target(
     `fallback`."""
     grouped: dict[Target, list[Resource]] = {}
     for resource in resources:
-        own = resource.kind is ResourceKind.BROKER and resource.name.isdecimal()
+        own = resource.kind in _OF_BROKERS and resource.name.isdecimal()
         target: Target = ToBroker(int(resource.name)) if own else fallback
         grouped.setdefault(target, []).append(resource)
     return grouped

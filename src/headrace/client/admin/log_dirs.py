@@ -9,10 +9,24 @@ from headrace.client.errors import check_error_code
 from headrace.client.results import Refusal, TopicPartition, indexes_by_topic, refusal
 from headrace.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
+    DescribeLogDirsFollower,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerLag:
+    """A follower that is not in sync, as its leader sees it."""
+
+    broker: int
+    log_end: int | None
+    """None if it has not fetched from this leader."""
+    lag_bytes: int | None
+    out_of_sync_s: float
+    is_minimum: bool
+    """Whether it was already out of sync when this leader took over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +37,10 @@ class ReplicaSize:
     lag: int
     is_future: bool
     """Whether it is being copied into this directory from another one of the same broker."""
+    log_end: int | None = None
+    """Only from a Headrace leader, with `include_followers`."""
+    followers: tuple[FollowerLag, ...] = ()
+    """The followers that are not in sync; only from a Headrace leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +60,8 @@ async def describe_log_dirs(
     partitions: Sequence[TopicPartition] | None = None,
     *,
     timeout_s: float,
+    include_followers: bool = False,
+    retry: bool = True,
 ) -> dict[int, list[LogDirInfo]]:
     """The directories of each broker, with these partitions or with all of them."""
     topics = indexes_by_topic(partitions or ())
@@ -51,11 +71,18 @@ async def describe_log_dirs(
         else [
             DescribableLogDirTopic(topic=name, partitions=indexes)
             for name, indexes in topics.items()
-        ]
+        ],
+        include_followers=include_followers,
     )
     answers = await asyncio.gather(
         *(
-            client.send(request, DescribeLogDirsResponse, to=ToBroker(broker), timeout_s=timeout_s)
+            client.send(
+                request,
+                DescribeLogDirsResponse,
+                to=ToBroker(broker),
+                timeout_s=timeout_s,
+                retry=retry,
+            )
             for broker in brokers
         )
     )
@@ -76,9 +103,27 @@ def _log_dir(result: DescribeLogDirsResult) -> LogDirInfo:
         result.usable_bytes,
         {
             TopicPartition(topic.name, each.partition_index): ReplicaSize(
-                each.partition_size, each.offset_lag, each.is_future_key
+                each.partition_size,
+                each.offset_lag,
+                each.is_future_key,
+                _known(each.log_end_offset),
+                tuple(map(_follower_lag, each.followers)),
             )
             for topic in result.topics
             for each in topic.partitions
         },
     )
+
+
+def _follower_lag(follower: DescribeLogDirsFollower) -> FollowerLag:
+    return FollowerLag(
+        follower.broker_id,
+        _known(follower.log_end_offset),
+        _known(follower.lag_bytes),
+        follower.out_of_sync_ms / 1000,
+        follower.is_minimum,
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

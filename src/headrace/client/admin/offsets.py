@@ -33,6 +33,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 NO_OFFSET: Final = -1
 _CONSUMER: Final = -1  # the replica id of a client that is not a replica
+_DEBUGGER: Final = -2  # the replica id of a client that may read from followers, too
 _ONE_GROUP: Final = 7  # the last version of OffsetFetch for one group, with topic names
 _BY_NAME: Final = 9  # the last version of OffsetCommit with topic names instead of ids
 
@@ -97,6 +98,33 @@ async def list_offsets(
     return await send_to_leaders(
         client, list(timestamps), send, timeout_s=timeout_s, patience_s=patience_s
     )
+
+
+async def replica_ends(
+    client: ClusterClient, broker: int, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, int]:
+    """The log end offsets of a broker's own replicas, whether it leads or follows.
+
+    A partition for which the broker returns an error is left out. Headrace answers for leaders.
+    """
+    topics = group_by_topic(
+        partitions,
+        lambda each: ListOffsetsPartition(partition_index=each.partition, timestamp=LATEST),
+    )
+    request = ListOffsetsRequest(
+        replica_id=_DEBUGGER,
+        topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+        timeout_ms=int(timeout_s * 1000),
+    )
+    answer = await client.send(
+        request, ListOffsetsResponse, to=ToBroker(broker), timeout_s=timeout_s, retry=False
+    )
+    return {
+        TopicPartition(topic.name, each.partition_index): each.offset
+        for topic in answer.topics
+        for each in topic.partitions
+        if not each.error_code and each.offset >= 0
+    }
 
 
 async def list_bounds(

@@ -42,6 +42,8 @@ MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 MAX_IN_FLIGHT = 64
 # When a request times out, a broker that has been silent this long is considered dead.
 MAX_SILENCE_S = 5.0
+SILENT_S = 0.5
+"""After this time without an answer, requests for any broker prefer another connection."""
 _CLOSE_TIMEOUT_S = 1.0
 _MAX_CORRELATION_ID = 2**31 - 1
 
@@ -100,6 +102,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.on_end: Callable[[], None] = lambda: None  # called once, when either side ends it
 
     @property
+    def is_silent(self) -> bool:
+        """Whether the broker owes an answer and has sent nothing for a while: it may hang."""
+        return bool(self._pending) and self._silence_s() > SILENT_S
+
+    @property
     def is_open(self) -> bool:
         return self._ended is None and self._transport is not None
 
@@ -133,11 +140,22 @@ class ClientConnection(asyncio.BufferedProtocol):
     # Called by users of the connection.
 
     async def request(
-        self, request: Struct, answer: type[R], *, version: int, timeout_s: float
+        self,
+        request: Struct,
+        answer: type[R],
+        *,
+        version: int,
+        timeout_s: float,
+        client_id: str | None = None,
     ) -> R:
-        """Sends one request in this version and decodes its response."""
+        """Sends one request in this version and decodes its response.
+
+        `client_id` replaces that of the connection for this request.
+        """
         spec = spec_of(request)
-        frame = await self.exchange(spec, version, request, timeout_s=timeout_s)
+        frame = await self.exchange(
+            spec, version, request, timeout_s=timeout_s, client_id=client_id
+        )
         header_version = spec.response_header_version(version)
         try:
             _, pos = ResponseHeader.read(frame, 0, len(frame), header_version)
@@ -150,14 +168,20 @@ class ClientConnection(asyncio.BufferedProtocol):
             raise bad from error
 
     async def exchange(
-        self, spec: ApiSpec, version: int, request: Struct, *, timeout_s: float
+        self,
+        spec: ApiSpec,
+        version: int,
+        request: Struct,
+        *,
+        timeout_s: float,
+        client_id: str | None = None,
     ) -> Frame:
         """Sends one request and returns its whole response frame, header included."""
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._slots:
                     await self._writable.wait()
-                    return await self._send_request(spec, version, request)
+                    return await self._send_request(spec, version, request, client_id)
         except TimeoutError:
             late = RequestTimedOut(
                 f"{self.address} did not answer {spec.name} v{version} within {timeout_s:.3g} s"
@@ -195,9 +219,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Ends the connection without waiting for data to be sent."""
         self._end_connection(ClientClosed(f"the connection to {self.address} was closed"))
 
-    def _send_request(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[Frame]:
+    def _send_request(
+        self, spec: ApiSpec, version: int, request: Struct, client_id: str | None = None
+    ) -> asyncio.Future[Frame]:
         # No await between taking the id and writing: responses are matched by the write order.
-        correlation_id = self._write_request(spec, version, request)
+        correlation_id = self._write_request(spec, version, request, client_id)
         loop = asyncio.get_running_loop()
         if not self._pending:
             self._last_received_at = loop.time()
@@ -205,7 +231,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pending.append(_Pending(correlation_id, answer))
         return answer
 
-    def _write_request(self, spec: ApiSpec, version: int, request: Struct) -> int:
+    def _write_request(
+        self, spec: ApiSpec, version: int, request: Struct, client_id: str | None = None
+    ) -> int:
         if self._ended is not None:
             raise _connection_ended(self._ended)
         assert self._transport is not None, "connect() returns after connection_made"
@@ -214,7 +242,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             request_api_key=spec.key,
             request_api_version=version,
             correlation_id=correlation_id,
-            client_id=self._client_id,
+            client_id=self._client_id if client_id is None else client_id,
         )
         parts: list[Buffer] = []
         header.write(spec.request_header_version(version), parts)

@@ -69,8 +69,14 @@ class ConnectionPool:
         self._closed = False
 
     def open_addresses(self) -> list[Address]:
-        """The addresses with an open connection."""
-        return [address for address, task in self._attempts.items() if _session_of(task)]
+        """The addresses with an open connection; those that do not answer only if all are so."""
+        found = {
+            address: session
+            for address, task in self._attempts.items()
+            if (session := _session_of(task)) is not None
+        }
+        answering = [each for each, of in found.items() if not of.connection.is_silent]
+        return answering or list(found)
 
     async def session(self, address: Address) -> PooledConnection:
         """A usable connection to `address`; raises `ClientError` if it cannot be opened."""

@@ -129,12 +129,12 @@ class EmbeddedStore:
             for lost in self._lost:
                 lost()
 
-    @property
-    def is_connected(self) -> bool:
-        return self._open
-
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._lost.append(lost)
+
+    @property
+    def disconnected_s(self) -> float | None:
+        return None
 
     async def cluster_id(self, proposed: str) -> str:
         self._check_open()

@@ -61,7 +61,7 @@ from headrace.cluster.stores.zookeeper_client import (
 )
 from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__package__)
 _QUIET = logging.getLogger("headrace.kazoo")  # kazoo's own log lines may contain credentials
 _QUIET.setLevel(logging.CRITICAL)
 

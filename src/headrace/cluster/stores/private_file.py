@@ -8,7 +8,7 @@ from typing import Final
 
 PRIVATE: Final = 0o600
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 def make_private(path: Path) -> None:

@@ -302,6 +302,7 @@ def write_registration(
         "clean_shutdown_epoch": clean_shutdown_epoch,
         "storage": storage_id,
         "directories": broker.directories,
+        "metadata_level": broker.metadata_level,
     }
     return write_json({**_broker_document(broker, wall_ms), _HEADRACE_KEY: ours})
 
@@ -371,6 +372,7 @@ def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> Brok
             rack=document.get("rack"),
             incarnation_id=bytes.fromhex(incarnation) if incarnation else ZERO_UUID,
             directories=tuple(ours.get("directories", ())),
+            metadata_level=int(ours.get("metadata_level", 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptStore(f"ZooKeeper: {path} is not a valid broker: {error!r}") from error

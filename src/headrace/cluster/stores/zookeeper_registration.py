@@ -30,7 +30,7 @@ from headrace.cluster.stores.zookeeper_client import (
 from headrace.cluster.stores.zookeeper_election import check_epoch_op
 from headrace.cluster.topology import BrokerRegistration
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__package__)
 
 _REGISTRATION_SESSIONS: Final = 2
 """The number of session timeouts to wait for an earlier registration of the id to expire."""
@@ -167,7 +167,10 @@ class ZooKeeperRegistration:
         """Calls the listeners, once for each registration that is lost."""
         if self._epoch is None:
             return
-        _LOG.warning("this broker lost its registration and registers again: %s", why)
+        _LOG.warning(
+            "this broker lost its registration and registers again",
+            extra={"epoch": self._epoch, "reason": why},
+        )
         self._epoch = None
         self._stop_watcher()
         for lost in self._lost:

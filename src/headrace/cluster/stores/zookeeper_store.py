@@ -42,8 +42,9 @@ from headrace.cluster.stores.zookeeper_client import (
 from headrace.cluster.stores.zookeeper_election import ZooKeeperElection, check_epoch_op
 from headrace.cluster.stores.zookeeper_registration import ZooKeeperRegistration
 from headrace.cluster.topology import BrokerRegistration
+from headrace.limited_log import LimitedLog
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 _READ_TRIES: Final = 20
 """How often a read starts over because of a concurrent write."""
@@ -58,6 +59,9 @@ class ZooKeeperStore:
         self._loaded = False  # whether the caller has the current metadata
         self._connected = asyncio.Event()
         self._closed = False
+        self._clock = clock
+        self._disconnected_at: float | None = None
+        self._limited_log = LimitedLog(log, clock.monotonic)
         self._open_paths: list[str] = []  # of secrets that every client of ZooKeeper can read
         self._registration = ZooKeeperRegistration(client, clock, self._connected)
         self._election = ZooKeeperElection(client, clock)
@@ -74,6 +78,11 @@ class ZooKeeperStore:
         self._closed = True
         self._registration.close()
         await self._client.close()
+
+    @property
+    def disconnected_s(self) -> float | None:
+        at = self._disconnected_at
+        return None if at is None else self._clock.monotonic() - at
 
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._registration.on_lost(lost)
@@ -267,6 +276,14 @@ class ZooKeeperStore:
                 f"ZooKeeper at {self._client.servers} is unreachable"
             ) from None
 
+    def _log_reconnected(self) -> None:
+        if self._disconnected_at is not None:
+            ms = round((self._clock.monotonic() - self._disconnected_at) * 1000)
+            self._disconnected_at = None
+            self._limited_log.info(
+                "connected to ZooKeeper again", about="", zookeeper=self._client.servers, ms=ms
+            )
+
     def _forget_stored(self) -> None:
         self._stored = None
         self._loaded = False
@@ -297,15 +314,22 @@ class ZooKeeperStore:
                 self._client, *(Create(path, znode_paths.SKELETON[path]) for path in missing)
             )
 
-    @property
-    def is_connected(self) -> bool:
-        return self._connected.is_set()
-
     def _state_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
             self._connected.set()
+            self._log_reconnected()
             return
         self._connected.clear()
+        if self._closed:
+            return
+        if self._disconnected_at is None:
+            self._disconnected_at = self._clock.monotonic()
+            self._limited_log.warning(
+                "the connection to ZooKeeper is lost: leaders serve on; nothing can be changed",
+                about="",
+                zookeeper=self._client.servers,
+                session_timeout_s=self._client.session_timeout_s,
+            )
         if state is SessionState.EXPIRED:
             self._forget_stored()
             self._registration.notify_lost("ZooKeeper ended the session")

@@ -1,6 +1,6 @@
 """The interface of every shard for its runner, besides the shard's own requests."""
 
-from collections.abc import Container, Hashable
+from collections.abc import Container, Hashable, Sized
 from typing import Protocol
 
 from headrace.coordinator.common.errors import CoordinatorError
@@ -13,6 +13,11 @@ class Shard(Protocol):
 
     @property
     def format(self) -> RecordFormat: ...
+
+    @property
+    def entries(self) -> Sized:
+        """What the shard keeps state of: groups, transactional ids or share partitions."""
+        ...
 
     def replay(self, offset: int, change: RecordChange, producer: ProducerIdentity | None) -> None:
         """Applies one record. Called in log order, for new records and when loading. Must not fail

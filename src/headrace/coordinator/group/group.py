@@ -62,6 +62,9 @@ class Group(Protocol):
         """Whether the group has no members."""
         ...
 
+    @property
+    def member_count(self) -> int: ...
+
     def check_commit(self, sender: CommittingMember) -> CommitCheck | None:
         """Checks whether the sender may commit. The returned check, if any, must also be called for
         each partition."""

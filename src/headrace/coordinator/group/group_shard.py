@@ -5,7 +5,7 @@ offsets, `directory` lists and deletes groups of any kind. `groups` is the table
 managers add and remove entries when they replay their records.
 """
 
-from collections.abc import Callable, Collection, Container, Hashable, Iterable
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sized
 from random import Random
 from typing import Any
 
@@ -65,6 +65,10 @@ class GroupShard:
     @property
     def format(self) -> RecordFormat:
         return FORMAT
+
+    @property
+    def entries(self) -> Sized:
+        return self.groups
 
     def replay(self, offset: int, change: RecordChange, producer: ProducerIdentity | None) -> None:
         key, value = change

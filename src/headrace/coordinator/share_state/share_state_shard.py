@@ -6,7 +6,7 @@ the state of a deleted topic is deleted. After a number of updates, or if a stat
 for long, a snapshot of it is written, so that the log before the oldest snapshot can be pruned.
 """
 
-from collections.abc import Callable, Collection, Container, Hashable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Sequence, Sized
 from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
@@ -65,6 +65,8 @@ class StateSummary(NamedTuple):
     leader_epoch: int = 0
     start_offset: int = NO_OFFSET
     complete_count: int = UNKNOWN_COUNT
+    first_unfinished: int = NO_OFFSET
+    """The first offset whose delivery is not complete; a write stores the start before it."""
 
 
 class StateChange(NamedTuple):
@@ -96,6 +98,10 @@ class ShareStateShard:
     @property
     def format(self) -> RecordFormat:
         return FORMAT
+
+    @property
+    def entries(self) -> Sized:
+        return self._states
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -163,7 +169,11 @@ class ShareStateShard:
             return CoordinatorResult(StateSummary())
         return CoordinatorResult(
             StateSummary(
-                state.state_epoch, state.leader_epoch, state.start_offset, state.complete_count
+                state.state_epoch,
+                state.leader_epoch,
+                state.start_offset,
+                state.complete_count,
+                state.first_unfinished(),
             )
         )
 

@@ -74,6 +74,15 @@ class StoredState:
             self._recent = []
         return self._batches
 
+    def first_unfinished(self) -> int:
+        """The first offset from the start on whose delivery is not complete."""
+        offset = self.start_offset
+        for batch in self.batches:
+            if batch.first > offset or not batch.state.is_final:
+                break
+            offset = max(offset, batch.last + 1)
+        return offset
+
 
 def read_batches(stored: Iterable[StoredBatch]) -> tuple[StateBatch, ...]:
     """Decodes the batches of a record."""

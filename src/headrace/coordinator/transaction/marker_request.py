@@ -6,6 +6,25 @@ from headrace.coordinator.transaction.transaction import Partition, Transaction
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionTimedOut:
+    """Logs that a transaction is aborted because its producer has not ended it in time."""
+
+    transactional_id: str
+    producer_id: int
+    timeout_ms: int
+    partitions: int
+
+    @classmethod
+    def of(cls, aborted: Transaction) -> "TransactionTimedOut":
+        return cls(
+            aborted.transactional_id,
+            aborted.producer_id,
+            aborted.timeout_ms,
+            len(aborted.partitions),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WriteMarkers:
     """Writes a marker into each partition, then calls `TransactionShard.complete`.
 

@@ -6,7 +6,7 @@ accepts nothing else (CONCURRENT_TRANSACTIONS); a transaction that is open for l
 timeout is aborted.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence, Sized
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -14,7 +14,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange, RecordFormat
 from headrace.coordinator.common.result import CoordinatorResult, ProducerIdentity, SetTimer
 from headrace.coordinator.transaction import add_partitions, end_txn, init_producer_id
-from headrace.coordinator.transaction.marker_request import WriteMarkers
+from headrace.coordinator.transaction.marker_request import TransactionTimedOut, WriteMarkers
 from headrace.coordinator.transaction.records import FORMAT, TransactionLogKey, TransactionLogValue
 from headrace.coordinator.transaction.transaction import (
     NO_EPOCH,
@@ -72,6 +72,10 @@ class TransactionShard:
     @property
     def format(self) -> RecordFormat:
         return FORMAT
+
+    @property
+    def entries(self) -> Sized:
+        return self.transactions
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -197,6 +201,7 @@ class TransactionShard:
         answer: R,
         changed: Sequence[Transaction],
         timers: Sequence[SetTimer] = (),
+        effects: Sequence[object] = (),
     ) -> CoordinatorResult[R]:
         for one in changed:
             if one.last_epoch != NO_EPOCH:
@@ -205,7 +210,10 @@ class TransactionShard:
             answer,
             changes=[one.to_change() for one in changed],
             timers=timers,
-            effects=[WriteMarkers.for_transaction(one) for one in changed if one.state.is_prepared],
+            effects=[
+                *effects,
+                *(WriteMarkers.for_transaction(one) for one in changed if one.state.is_prepared),
+            ],
             undo=self._forget_last_epochs,
         )
 
@@ -270,7 +278,9 @@ class TransactionShard:
             # Without a producer id at the moment, the next check may have one.
             with suppress(CoordinatorError):
                 aborted.append(end_txn.fenced(one, self._version(), self._new_producer_id, now_ms))
-        return self._write_transactions(None, aborted, [SetTimer(ABORT_TIMER, interval_ms)])
+        timer = SetTimer(ABORT_TIMER, interval_ms)
+        overdue = [TransactionTimedOut.of(one) for one in aborted]
+        return self._write_transactions(None, aborted, [timer], overdue)
 
     def _expire_ids(self, now_ms: int) -> CoordinatorResult[None]:
         expired = expired_ids(self.transactions.values(), self._config.id_expiration_ms, now_ms)

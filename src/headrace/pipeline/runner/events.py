@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from headrace.client.results import TopicPartition
-from headrace.pipeline.core.offsets import offsets_to_json
+from headrace.pipeline.core.offsets import OffsetRange, offsets_to_json
 
 
 class EventKind(StrEnum):
@@ -55,6 +55,8 @@ class Event:
     """The next offset to read, by partition."""
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
     message: str = ""
+    ranges: tuple[OffsetRange, ...] = ()
+    """What a batch that has begun will read; not part of `facts`."""
 
     def facts(self) -> dict[str, object]:
         """Returns the event for JSON, without empty fields.
@@ -63,7 +65,7 @@ class Event:
         """
         facts: dict[str, object] = asdict(self)
         facts["time"] = _iso(self.time_s)
-        del facts["time_s"]
+        del facts["time_s"], facts["ranges"]
         facts["seconds"] = round(self.seconds, 3)
         facts["phases"] = {name: round(spent, 3) for name, spent in self.phases.items()}
         facts["bad"] = dict(self.bad)

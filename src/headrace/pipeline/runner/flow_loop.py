@@ -254,7 +254,12 @@ class FlowLoop:
             for each in plan.ranges
         }
         begun = Event(
-            flow.id, EventKind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets, lag=lag
+            flow.id,
+            EventKind.BEGUN,
+            batch_id=plan.batch_id,
+            offsets_read=offsets,
+            lag=lag,
+            ranges=tuple(plan.ranges),
         )
         self._report(begun)
         with phases("prepare"):

@@ -9,7 +9,20 @@ from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
 from headrace.pipeline.source.read_plan import missing_topic
 from headrace.pipeline.source.sampling import average_record_bytes
+from headrace.pipeline.source.settings import ReadSettings
 from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSource
+
+
+def source_read_settings(source: TopicSource, kafka: Mapping[str, str]) -> ReadSettings:
+    """How the records of the source are read."""
+    options = {f"kafka.{name}": value for name, value in kafka.items()}
+    return read_options({**options, **_choice(source)}, streaming=False).read
+
+
+def _choice(source: TopicSource) -> dict[str, str]:
+    if source.pattern is not None:
+        return {"subscribePattern": source.pattern}
+    return {"subscribe": ",".join(source.topics)}
 
 
 class SourceTopics:
@@ -24,12 +37,7 @@ class SourceTopics:
         self._source = source
         self._ends = ends
         options = {f"kafka.{name}": value for name, value in kafka.items()}
-        choice = (
-            {"subscribePattern": source.pattern}
-            if source.pattern is not None
-            else {"subscribe": ",".join(source.topics)}
-        )
-        self._options = read_options({**options, **choice}, streaming=False)
+        self._options = read_options({**options, **_choice(source)}, streaming=False)
         self._admin = LogAdmin(self._options.read)
 
     def read_bounds(self) -> SourceBounds:

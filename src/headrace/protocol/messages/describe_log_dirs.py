@@ -1,7 +1,8 @@
 """DescribeLogDirs (key 35): versions 1-5, flexible from 2.
 
 Log directories and the replicas in them. v3 adds an error for the whole answer, v4 the space of
-the volume, v5 whether a directory is cordoned.
+the volume, v5 whether a directory is cordoned. Fields with tags from 10,000 on are Headrace's own;
+Kafka ignores them in a request, and a response has them only if the request asks for them.
 """
 
 from headrace.protocol.struct import Struct, field
@@ -15,6 +16,19 @@ class DescribableLogDirTopic(Struct):
 
 class DescribeLogDirsRequest(Struct, versions=(1, 5), flexible_since=2):
     topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
+    include_followers: boolean = field(since=2, tag=10_000, ignorable=True, default=False)
+
+
+class DescribeLogDirsFollower(Struct):
+    """A follower that is not in sync, as the leader of its partition sees it."""
+
+    broker_id: int32 = 0
+    log_end_offset: int64 = -1
+    """-1 if it has not fetched from this leader."""
+    lag_bytes: int64 = -1
+    out_of_sync_ms: int64 = -1
+    is_minimum: boolean = False
+    """Whether the follower was already out of sync when this leader took over."""
 
 
 class DescribeLogDirsPartition(Struct):
@@ -22,6 +36,12 @@ class DescribeLogDirsPartition(Struct):
     partition_size: int64 = 0
     offset_lag: int64 = 0
     is_future_key: boolean = False
+    log_end_offset: int64 = field(since=2, tag=10_000, ignorable=True, default=-1)
+    """The leader's."""
+    followers: list[DescribeLogDirsFollower] = field(
+        since=2, tag=10_001, ignorable=True, default_factory=list
+    )
+    """The followers that are not in sync, if this broker leads the partition."""
 
 
 class DescribeLogDirsTopic(Struct):

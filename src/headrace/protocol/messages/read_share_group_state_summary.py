@@ -30,6 +30,8 @@ class ReadShareGroupStateSummaryPartitionResult(Struct):
     leader_epoch: int32 = 0
     start_offset: int64 = 0
     delivery_complete_count: int32 = field(since=1, ignorable=True, default=-1)
+    first_unfinished: int64 = field(since=0, tag=10_000, ignorable=True, default=-1)
+    """The first offset whose delivery is not complete. Headrace's own; Kafka ignores it."""
 
 
 class ReadStateSummaryResult(Struct):

@@ -20,7 +20,7 @@ from headrace.storage.segment.segment import (
     Segment,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 _DROPPED_SUFFIXES = (DELETED, CLEANED, ".tmp")
 _SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)

@@ -36,7 +36,7 @@ from headrace.storage.log.log import Log
 from headrace.storage.state import segment_manifest
 from headrace.storage.state.segment_manifest import SEGMENT_MANIFEST
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

@@ -36,7 +36,7 @@ from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.state.log_config import COMPACT, LogConfig
 from headrace.storage.state.partition_metadata import read_topic_id
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 __all__ = ["NO_TOPIC_ID", "LogManager"]
 
@@ -146,7 +146,14 @@ class LogManager:
 
     def _find_logs(self, directory: LogDirectory, config_of: Callable[[str], LogConfig]) -> None:
         checkpoints = directory.checkpoints
-        for topic, partition in directory.partitions if directory.is_online else ():
+        partitions = directory.partitions if directory.is_online else []
+        began_s, is_unclean = self._clock.monotonic(), bool(partitions) and not directory.was_clean
+        if is_unclean:
+            log.warning(
+                "the last stop was not clean; recovering the logs of a directory",
+                extra={"dir": directory.path, "logs": len(partitions)},
+            )
+        for topic, partition in partitions:
             name = f"{topic}-{partition}"
             config = config_of(topic)
             found = Log(
@@ -171,6 +178,15 @@ class LogManager:
                         "could not open a log; its partition is offline",
                         extra={"log": name, "reason": str(error)},
                     )
+        if is_unclean:
+            log.info(
+                "recovered the logs of a directory",
+                extra={
+                    "dir": directory.path,
+                    "logs": len(partitions),
+                    "ms": round((self._clock.monotonic() - began_s) * 1000),
+                },
+            )
 
     def _add_log(self, directory: LogDirectory, added: Log) -> None:
         self._logs[added.topic, added.partition] = added

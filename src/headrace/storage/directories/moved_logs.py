@@ -18,7 +18,7 @@ from headrace.storage.files.filesystem import FileSystem, remove_if_exists
 from headrace.storage.log.log import Log
 from headrace.storage.state.checkpoint_file import CorruptCheckpoint, read_offsets, write_offsets
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 MOVED_LOGS = "headrace-moved-logs"
 

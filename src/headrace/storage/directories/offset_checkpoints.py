@@ -24,7 +24,7 @@ from headrace.storage.state.checkpoint_file import (
 )
 from headrace.storage.state.segment_manifest import SEGMENT_MANIFEST
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class OffsetCheckpoints:

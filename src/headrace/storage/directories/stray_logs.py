@@ -23,7 +23,7 @@ from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.partition_metadata import read_topic_id
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 NO_TOPIC_ID = bytes(16)
 

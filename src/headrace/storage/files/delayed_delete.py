@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from headrace.storage.files.filesystem import FileSystem, parent_of, remove_if_exists, remove_tree
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class DelayedDelete:

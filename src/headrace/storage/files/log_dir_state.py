@@ -14,7 +14,7 @@ from headrace.storage.files.delayed_delete import DelayedDelete
 from headrace.storage.files.filesystem import is_disk_full
 from headrace.storage.files.open_files import OpenFiles
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 # The process lacks a resource for the moment; the disk works.
 _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
@@ -26,7 +26,8 @@ class LogDirState:
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before it
     removes records below its recovery point, so that recovery does not report them as lost.
     `on_failure` is called in the thread that takes the directory offline. `damaged` names the
-    damaged logs, `full` the logs whose last append a full disk refused.
+    damaged logs, `full` the logs whose last append a full disk refused; `refused_appends` counts
+    all appends that it refused.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class LogDirState:
         "files",
         "full",
         "path",
+        "refused_appends",
         "save_recovery_points",
     )
 
@@ -56,6 +58,7 @@ class LogDirState:
         self.failure: LogDirFailed | None = None
         self.damaged: set[str] = set()
         self.full: set[str] = set()
+        self.refused_appends = 0
 
     def fault(self, error: OSError, doing: str) -> DiskError:
         """The storage error for `error`; takes the directory offline unless a retry may succeed."""
@@ -70,6 +73,6 @@ class LogDirState:
         """Takes the directory offline."""
         if self.failure is None:
             self.failure = LogDirFailed(f"log directory {self.path} is offline: {reason}")
-            log.error("log directory is offline", extra={"path": self.path, "reason": reason})
+            log.error("log directory is offline", extra={"dir": self.path, "reason": reason})
             self._on_failure()
         return self.failure

@@ -28,7 +28,7 @@ from headrace.storage.state.log_config import COMPACT, MAX_LONG, LogConfig
 from headrace.storage.state.partition_metadata import write_topic_id
 from headrace.storage.state.producers import ProducerStates
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 class LocalLog:

@@ -9,6 +9,7 @@ length.
 | `local_log.LocalLog` | files and state: opening, rolling, flushing |
 | `log_appender.LogAppender` | appending |
 | `log_reader`, `offset_by_time` | reading by offset, finding by timestamp |
+| `next_record` | finding the next record of a consumer |
 | `truncation`, `retention` | deletion of old records, truncation |
 | `log_compaction`, `cleaning/` | compaction |
 | `clean_shutdown` | closing |
@@ -22,10 +23,17 @@ from headrace.records.buffer import WritableBuffer
 from headrace.records.record_validation import Inspection
 from headrace.storage.errors import OffsetOutOfRange, StorageError
 from headrace.storage.files.log_dir_state import LogDirState
-from headrace.storage.log import clean_shutdown, log_reader, offset_by_time, truncation
+from headrace.storage.log import (
+    clean_shutdown,
+    log_reader,
+    next_record,
+    offset_by_time,
+    truncation,
+)
 from headrace.storage.log.local_log import LocalLog
 from headrace.storage.log.log_appender import AppendResult, LogAppender
 from headrace.storage.log.log_reader import ReadResult, read_batches
+from headrace.storage.log.next_record import NextBatch, NextRecord, NothingBefore
 from headrace.storage.log.segment_time_lookup import TimestampedOffset
 from headrace.storage.recovery.log_loader import Checkpointed
 from headrace.storage.segment.aborted_txn import AbortedTxn
@@ -100,9 +108,22 @@ class Log:
         self.local.ensure_loaded()
         return self.local.segments.size_bytes
 
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes the log has from `offset` on: exact to one interval of the index."""
+        self.local.ensure_loaded()
+        if offset >= self.log_end_offset:
+            return 0
+        first, *later = self.local.segments.from_offset(offset)
+        return first.size - first.start_before(offset) + sum(each.size for each in later)
+
     @property
     def is_loaded(self) -> bool:
         return self.local.is_loaded
+
+    @property
+    def knows_offsets(self) -> bool:
+        """Whether the log's start and end are known; after a crash only the files show them."""
+        return self.local.is_loaded or self.local.checkpointed.clean
 
     @property
     def failure(self) -> StorageError | None:
@@ -254,6 +275,12 @@ class Log:
         """The first record that has the largest timestamp of all; raises like the lookup above."""
         return offset_by_time.max_timestamp_offset(self.local)
 
+    def find_next_record(
+        self, offset: int, limit: int, *, skip_aborted: bool
+    ) -> NextRecord | NextBatch | NothingBefore:
+        """One step of the search for the first record from `offset` on that a consumer reads."""
+        return next_record.find_next(self.local, offset, limit, skip_aborted=skip_aborted)
+
     # --- producers and transactions -------------------------------------------------------------
 
     @property
@@ -266,6 +293,11 @@ class Log:
     def first_unstable_offset(self) -> int | None:
         """The first offset of the earliest open transaction."""
         return self.local.producers.first_ongoing_offset
+
+    @property
+    def earliest_open_producer(self) -> int | None:
+        """The producer id of the earliest open transaction."""
+        return next(iter(self.local.producers.ongoing.values()), None)
 
     @property
     def last_stable_offset(self) -> int:

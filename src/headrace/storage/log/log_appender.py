@@ -230,6 +230,7 @@ class LogAppender:
         if isinstance(fault, DiskFull):
             self.refusals += 1
             local.directory.full.add(local.name)
+            local.directory.refused_appends += 1
         return fault
 
     def _clear_refusals(self) -> None:

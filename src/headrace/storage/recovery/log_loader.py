@@ -47,7 +47,7 @@ from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.producers import Marker, ProducerStates
 from headrace.storage.state.segment_manifest import LogManifest, crc_of_epochs, lost_ranges
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 _INDEXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 

@@ -16,7 +16,7 @@ from headrace.storage.segment.segments import Segments
 from headrace.storage.state.producer_snapshot import CorruptSnapshot, decode
 from headrace.storage.state.producers import BatchMetadata, Marker, ProducerStates
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 # The part of the log before a snapshot that is read for batches that the snapshot lacks.
 DUPLICATE_WINDOW_BYTES = 512 << 10

@@ -40,7 +40,7 @@ UNKNOWN = -2  # not read from the disk yet
 _WALK = Struct(">qi11xi")
 _MAGIC_AT = 16
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__package__)
 
 
 def file_name(offset: int, suffix: str) -> str:

@@ -7,9 +7,9 @@ import pytest
 
 from headrace.broker.access.access_control import MAX_REMEMBERED_DECISIONS, AccessControl
 from headrace.broker.access.audit_log import CURRENT_API
-from headrace.broker.access.line_limit import BURST_LINES
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_records import AclCreated, AclDeleted, ClusterNamed
+from headrace.limited_log import BURST_LINES
 from headrace.protocol.api import ApiKey
 from headrace.security.authorization.acl import (
     Acl,

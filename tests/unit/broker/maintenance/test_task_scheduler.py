@@ -44,7 +44,7 @@ def test_a_full_disk_and_the_later_free_space_are_each_logged_once(
     assert [record.message for record in caplog.records] == [full, again, full]
     for record in caplog.records:
         assert record.__dict__["dir"] == str(tmp_path)
-        assert record.__dict__["free"] > 0
+        assert record.__dict__["free_bytes"] > 0
         assert not record.exc_info
 
 

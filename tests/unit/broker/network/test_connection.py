@@ -8,6 +8,7 @@ import pytest
 
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.broker.network.connection_state import ConnectionState, IllegalConnectionTransition
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ProtocolError
 
 TIMEOUT_S = 5.0
@@ -21,12 +22,17 @@ def encode(answer: object) -> Parts | None:
 class Owner:
     """Accepts one-letter requests and records them in order."""
 
-    def __init__(self, max_in_flight: int = 10) -> None:
+    def __init__(self, max_in_flight: int = 10, *, waits_for_all: bool = False) -> None:
+        self.waits_for_all = waits_for_all
         self.max_frame_bytes = 1000
         self.max_in_flight = max_in_flight
         self.max_in_flight_bytes = 100
         self.unsent_bytes = 0
         self.allows_fast_paths = True
+        self.slow_request_s = float("inf")
+        self.now_s = 0.0
+        self.slow: list[tuple[int, float, float]] = []
+        self.throttled: list[float] = []
         self.started: list[bytes] = []
         self.futures: dict[bytes, asyncio.Future[object]] = {}
         self.gone = asyncio.Event()
@@ -38,7 +44,7 @@ class Owner:
         request = bytes(frame)
         self.started.append(request)
         self.asked.set()
-        if request.startswith(b"wait"):
+        if self.waits_for_all or request.startswith(b"wait"):
             self.futures[request] = asyncio.get_running_loop().create_future()
             return Pipelined(self.futures[request], encode)
         if request.startswith(b"hold"):
@@ -70,10 +76,18 @@ class Owner:
         self.gone.set()
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.now_s
 
     def admit_log_line(self, host: str) -> int | None:
         return 0
+
+    def log_slow_request(
+        self, connection: Connection, api: int, queued_s: float, took_s: float
+    ) -> None:
+        self.slow.append((api, queued_s, took_s))
+
+    def log_throttled(self, connection: Connection, duration_s: float) -> None:
+        self.throttled.append(duration_s)
 
     async def until_started(self, *requests: bytes) -> None:
         async with asyncio.timeout(TIMEOUT_S):
@@ -346,6 +360,44 @@ def test_a_muted_connection_answers_first_and_starts_the_next_request_after_the_
             assert owner.connection.state is ConnectionState.READY
 
     asyncio.run(scenario())
+
+
+def request_of(api: ApiKey, client_id: str = "billing") -> bytes:
+    head = api.to_bytes(2, "big") + b"\0\1" + b"\0\0\0\7"
+    return head + len(client_id).to_bytes(2, "big") + client_id.encode()
+
+
+def test_a_request_that_is_answered_late_is_logged_with_its_time() -> None:
+    async def scenario() -> tuple[Owner, str | None]:
+        owner = Owner(waits_for_all=True)
+        owner.slow_request_s = 1.0
+        async with connected(owner) as (reader, writer):
+            for api in (ApiKey.PRODUCE, ApiKey.HEARTBEAT, ApiKey.FETCH, ApiKey.JOIN_GROUP):
+                request = request_of(api)
+                owner.now_s = 10.0
+                writer.write(framed(request))
+                await owner.until_started(request)
+                owner.now_s = 10.5 if api is ApiKey.HEARTBEAT else 12.0
+                owner.futures[request].set_result("A")
+                assert await read(reader, 1) == b"A"
+                owner.started.clear()
+            return owner, owner.connection.client_id
+
+    owner, client_id = asyncio.run(scenario())
+    # Heartbeat was fast enough; Fetch and JoinGroup wait because their clients ask for it.
+    assert owner.slow == [(ApiKey.PRODUCE, 0.0, 2.0)]
+    assert client_id == "billing"
+
+
+def test_a_mute_is_logged() -> None:
+    async def scenario() -> Owner:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"mute"))
+            assert await read(reader, 4) == b"mute"
+        return owner
+
+    assert asyncio.run(scenario()).throttled == [MUTE_S]
 
 
 def test_the_longest_of_several_mutes_counts() -> None:

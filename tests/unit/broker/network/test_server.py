@@ -9,13 +9,13 @@ from typing import cast
 
 import pytest
 
-from headrace.broker.access.line_limit import BURST_LINES
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.connection_limits import UNLIMITED, ServerLimits
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.server import Server
 from headrace.clock import SystemClock
 from headrace.cluster.listeners import Listener
+from headrace.limited_log import BURST_LINES
 from headrace.process_tuning import loop_factory
 from headrace.testing import VirtualClock
 

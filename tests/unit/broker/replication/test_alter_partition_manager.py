@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
+
 from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.replication.alter_partition_manager import AlterPartitionManager
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
@@ -71,12 +73,15 @@ def a_leader() -> Leader:
     )
 
 
-def test_a_change_proposed_before_the_last_response_is_sent_later() -> None:
+def test_a_change_proposed_before_the_last_response_is_sent_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Metadata may show a change before its response arrives, and then the next is proposed.
 
     The late response must not cancel the next change: otherwise the second follower would stay
-    out of sync.
+    out of sync. Both changes are logged.
     """
+    caplog.set_level("INFO")
 
     async def story() -> None:
         loop, clock = asyncio.get_running_loop(), SystemClock()
@@ -112,9 +117,13 @@ def test_a_change_proposed_before_the_last_response_is_sent_later() -> None:
             fetched(2)
             async with asyncio.timeout(10):
                 await settled.wait()
+                while len(caplog.records) < 2:  # noqa: ASYNC110 - no event tells of a line
+                    await asyncio.sleep(0.001)
         finally:
             keeper.close()
             timers.close()
         assert asked == [[1, 2], [1, 2, 3]]
+        expanded = [(each.getMessage(), each.__dict__["replica"]) for each in caplog.records]
+        assert expanded == [("the ISR expanded", 2), ("the ISR expanded", 3)]
 
     asyncio.run(story())

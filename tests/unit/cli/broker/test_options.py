@@ -17,6 +17,7 @@ PLAIN = [
     ["--secure", "--ephemeral"],
     ["--data", "some/where", "--log-format", "json"],
     ["--data=some/where", "--log-format=text"],
+    ["--log-format", "logfmt"],
     ["--config", "server.properties", "--set", "a=b", "--set=c=d=e", "--set", "f="],
     ["--port", "1", "--port", "2"],
     ["--http", "9644"],

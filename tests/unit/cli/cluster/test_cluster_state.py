@@ -39,6 +39,14 @@ def kinds(before: ClusterView | None, now: ClusterView) -> list[object]:
     return [event["event"] for event in changes(before, now)]
 
 
+def test_a_broker_that_joined_later_is_listed_and_does_not_delay_the_cluster() -> None:
+    own = view(UP, seen=overview())
+    joined = BrokerView(4, "h:9095", None, FENCED, is_child=False)
+    (event,) = changes(own, own._replace(brokers=(*own.brokers, joined)))
+    assert (event["broker"], event["state"], event["address"]) == (4, FENCED, "h:9095")
+    assert own._replace(brokers=(*own.brokers, joined)).is_up
+
+
 @pytest.mark.parametrize(
     ("runs", "code", "live", "known", "state"),
     [

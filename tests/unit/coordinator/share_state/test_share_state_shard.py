@@ -86,7 +86,7 @@ def test_what_was_written_is_read_also_after_a_restart() -> None:
     assert rig.read() == expected
     rig.driver.restart()
     assert rig.read() == expected
-    assert rig.summary() == StateSummary(1, 0, 15, 2)
+    assert rig.summary() == StateSummary(1, 0, 15, 2, first_unfinished=17)
 
 
 def test_an_older_leader_is_refused() -> None:

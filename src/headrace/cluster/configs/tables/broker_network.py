@@ -25,6 +25,14 @@ flush string os in=os|ack
 headrace.authentication.timeout.ms int 30000 min=100
     Maximum time from the acceptance of a connection until its client has authenticated, TLS
     handshake included; later, the connection is closed. Applies to SSL and SASL listeners.
+headrace.client.metrics.enable boolean true
+    Accepts metrics that clients push (KIP-714), if the extra `telemetry` is installed. Clients
+    push only while a client-metrics resource matches them.
+headrace.client.metrics.max.series int 20000 min=1
+    Maximum number of series of all clients that push metrics to this broker; more are dropped and
+    counted.
+headrace.client.metrics.max.series.per.client int 1000 min=1
+    Maximum number of series of one client that pushes metrics; more are dropped and counted.
 headrace.fast.failure.detection boolean true
     Replaces a broker at once when its connections end and new ones are refused. If off, only
     the end of its ZooKeeper session counts.
@@ -41,6 +49,9 @@ headrace.http.listener string "" HIGH
     listener.name.http. If empty, the broker has no HTTP port and counts no requests.
 headrace.http.max.connections int 64 min=1
     Maximum number of connections to the HTTP port; more of them wait.
+headrace.http.max.group.partitions int 20000 min=0
+    Maximum number of partitions of consumer groups, and of share groups, whose lag has series of
+    its own in /metrics. The groups with the fewest partitions have them; sums count all groups.
 headrace.http.max.partitions int 20000 min=0
     Maximum number of partitions with series of their own in /metrics. The partitions of the
     topics that come first by name have them.
@@ -49,6 +60,11 @@ headrace.http.max.topics int 2000 min=0
     name have them; totals count all topics.
 headrace.http.timeout.ms int 10000 min=100
     Maximum time for a client of the HTTP port to send a request, and to read the response.
+headrace.log.format string text in=text|logfmt|json
+    Format of the log on stderr; --log-format overrides it.
+headrace.log.level string null in=FATAL|ERROR|WARN|INFO|DEBUG|TRACE
+    Least severe level that is logged; if unset, INFO for `broker start` and WARN for `up`.
+    `headrace config set broker-logger` changes levels while the broker runs.
 headrace.max.inflight.bytes.per.connection long 134217728 min=1048576
     Maximum bytes of responses of one connection that wait for an earlier response; above it,
     the socket is not read.
@@ -63,11 +79,21 @@ headrace.replica.catch.up.rate long 62914560 min=1048576
     Bytes per second that a leader sends to a lagging follower, in addition to newly appended
     records; each batch counts as 8 KiB more than its size. In-sync replicas are never
     throttled.
+headrace.slow.request.ms int 1000 min=0 cluster-wide
+    Time from which on a request is logged as slow; 0 logs none. Times for which a request waits
+    as its client asked, such as those of Fetch, do not count.
 headrace.stop.timeout.ms int 10000 min=0
     Maximum time for a graceful shutdown; pending requests are then ended.
 headrace.stray.log.retention.ms long 604800000 min=-1
     How long the log of a topic that the cluster does not know is kept, as
     TOPIC-PARTITION.ID-stray, before it is removed; -1 keeps it forever.
+headrace.tracing.endpoint string null
+    URL of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; needs the extra
+    `telemetry`. If unset, the broker looks for no traces.
+headrace.tracing.max.batches.per.second int 100 min=1
+    Maximum number of batches per second in which the broker looks for `traceparent` headers.
+headrace.tracing.sampling.ratio double 1.0 min=0.0 max=1.0
+    Share of traces that get spans; the same traces on every broker.
 headrace.zookeeper.auth string null in=digest|sasl
     How this broker authenticates to ZooKeeper; if unset, it does not, except through TLS.
 headrace.zookeeper.password password null
@@ -116,5 +142,5 @@ socket.listen.backlog.size int 50 min=1
 socket.request.max.bytes int 104857600 min=1 HIGH
     Maximum size of a request; a connection that announces a larger one is closed.
 telemetry.max.bytes int 1048576 min=1 LOW
-    Maximum compressed size of a push of client metrics.
+    Maximum size of a push of client metrics, compressed and decompressed.
 """

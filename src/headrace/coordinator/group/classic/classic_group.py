@@ -88,6 +88,10 @@ class ClassicGroup:
         return self._state is _EMPTY
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def phase_timer(self) -> Hashable:
         """The key of the one timer that ends the join phase or the sync phase."""
         return phase_timer(self.group_id)

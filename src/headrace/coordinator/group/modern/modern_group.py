@@ -81,6 +81,10 @@ class ModernGroup(Generic[M]):
         return not self.members
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def state(self) -> ModernGroupState:
         if not self.members:
             return ModernGroupState.EMPTY

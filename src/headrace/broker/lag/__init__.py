@@ -1,0 +1,1 @@
+"""Consumer lag in records and in seconds, for groups of every kind."""

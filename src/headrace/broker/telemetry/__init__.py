@@ -1,0 +1,1 @@
+"""The receiver of metrics that clients push (KIP-714)."""

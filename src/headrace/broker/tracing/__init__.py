@@ -1,0 +1,1 @@
+"""Spans of Produce and Fetch requests for records that carry a `traceparent` header."""

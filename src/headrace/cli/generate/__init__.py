@@ -1,0 +1,1 @@
+"""`headrace generate`: dashboards for Grafana, rules and scrape settings for Prometheus."""

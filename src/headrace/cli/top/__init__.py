@@ -1,0 +1,1 @@
+"""`headrace top`: a live view of brokers, topics, groups and requests."""

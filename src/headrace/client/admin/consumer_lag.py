@@ -1,0 +1,151 @@
+"""The lag of groups in records and in seconds.
+
+The request is ListOffsets with Headrace's own tagged fields. A broker that does not know them, such
+as Apache Kafka, answers with the end of the partition only: the lag in records is then the distance
+of the offsets, and the lag in seconds is unknown.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.client.admin.groups import ListedGroup
+from headrace.client.admin.offsets import LATEST, NO_OFFSET
+from headrace.client.client import ClusterClient, ToBroker
+from headrace.client.leader_requests import PATIENCE_S, Answers, send_to_leaders
+from headrace.client.results import Refusal, TopicPartition, group_by_topic, refused
+from headrace.protocol.messages.list_offsets import (
+    ConsumerPosition,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+
+_CONSUMER: Final = -1  # the replica id of a client that is not a replica
+_MANY_GROUPS: Final = 8  # the first version of OffsetFetch for several groups
+_WITH_NAMES: Final = 9  # the last version with topic names instead of ids
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLag:
+    """The lag of one position."""
+
+    records: int
+    seconds: float | None
+    """None if the broker does not say, or the next record has no timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLags:
+    """The end of a partition, and the lag of each position in it."""
+
+    end: int
+    lags: Mapping[int, ConsumerLag]
+
+
+async def partition_lags(
+    client: ClusterClient,
+    positions: Mapping[TopicPartition, Collection[int]],
+    now_ms: int,
+    *,
+    timeout_s: float,
+    patience_s: float = PATIENCE_S,
+) -> dict[TopicPartition, PartitionLags | Refusal]:
+    """The lag of each position, by partition."""
+    wanted = {each: sorted(set(offsets)) for each, offsets in positions.items()}
+
+    async def send(leader: int, partitions: Sequence[TopicPartition]) -> Answers[PartitionLags]:
+        topics = group_by_topic(
+            partitions,
+            lambda each: ListOffsetsPartition(
+                partition_index=each.partition,
+                timestamp=LATEST,
+                positions=[
+                    ConsumerPosition(offset=offset, skip_aborted=True) for offset in wanted[each]
+                ],
+            ),
+        )
+        request = ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+            timeout_ms=int(timeout_s * 1000),
+        )
+        answer = await client.send(
+            request, ListOffsetsResponse, to=ToBroker(leader), timeout_s=timeout_s, retry=False
+        )
+        lags: Answers[PartitionLags] = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.partition_index)
+                lags[partition] = (
+                    refused(each.error_code)
+                    if each.error_code
+                    else _lags_in(each, wanted[partition], now_ms)
+                )
+        return lags
+
+    return await send_to_leaders(
+        client, list(wanted), send, timeout_s=timeout_s, patience_s=patience_s
+    )
+
+
+def _lags_in(
+    answer: ListOffsetsPartitionResponse, offsets: Sequence[int], now_ms: int
+) -> PartitionLags:
+    if len(answer.next_records) != len(offsets):
+        distances = {each: max(0, answer.offset - each) for each in offsets}
+        return PartitionLags(
+            answer.offset,
+            {
+                each: ConsumerLag(distance, None if distance else 0.0)
+                for each, distance in distances.items()
+            },
+        )
+    lags = {}
+    for offset, record in zip(offsets, answer.next_records, strict=True):
+        if record.offset == NO_OFFSET:
+            lags[offset] = ConsumerLag(0, 0.0)
+            continue
+        seconds = None if record.timestamp < 0 else max(0, now_ms - record.timestamp) / 1000
+        lags[offset] = ConsumerLag(max(0, answer.high_watermark - record.offset), seconds)
+    return PartitionLags(answer.high_watermark, lags)
+
+
+async def committed_offsets_of_groups(
+    client: ClusterClient, groups: Sequence[ListedGroup], *, timeout_s: float
+) -> dict[str, dict[TopicPartition, int]]:
+    """The committed offsets of many groups, with one request for each coordinator.
+
+    A group whose offsets its coordinator does not return is missing.
+    """
+    by_coordinator: dict[int, list[str]] = {}
+    for group in groups:
+        by_coordinator.setdefault(group.coordinator, []).append(group.group_id)
+    committed: dict[str, dict[TopicPartition, int]] = {}
+    for coordinator, names in by_coordinator.items():
+        answer = await client.send(
+            OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+            ),
+            OffsetFetchResponse,
+            to=ToBroker(coordinator),
+            timeout_s=timeout_s,
+            at_least=_MANY_GROUPS,
+            at_most=_WITH_NAMES,
+        )
+        for found in answer.groups:
+            if not found.error_code:
+                committed[found.group_id] = {
+                    TopicPartition(topic.name, each.partition_index): each.committed_offset
+                    for topic in found.topics
+                    for each in topic.partitions
+                    if not each.error_code and each.committed_offset != NO_OFFSET
+                }
+    return committed

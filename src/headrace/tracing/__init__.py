@@ -1,0 +1,1 @@
+"""Traces that records carry in `traceparent` headers, and spans exported by OTLP."""

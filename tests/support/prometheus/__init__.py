@@ -1,0 +1,1 @@
+"""Prometheus: its tool, and the names in its expressions."""
