@@ -34,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def console(cluster: Cluster) -> Iterator[ConsoleClient]:
-    with ConsoleClient(cluster.bootstrap_servers) as console:
+    with ConsoleClient(cluster.bootstrap_servers, request_timeout_s=3.0) as console:
         yield console
 
 
@@ -103,3 +103,14 @@ def test_a_dead_broker_is_shown_as_such_and_the_screens_still_open(
     assert "controller" in page.text
     for path in ("/groups", "/transactions", "/reassignments", f"/brokers/{victim}", "/users"):
         assert console.get(path).status == 200, path
+
+
+def test_without_any_broker_the_last_state_stays_and_the_rest_fails_at_once(
+    console: ConsoleClient, cluster: Cluster
+) -> None:
+    for broker in cluster.brokers.values():
+        broker.kill()
+    page = eventually(lambda: console.get("/dead-letters/big"), "The cluster does not answer")
+    assert page.status == 504
+    assert console.get("/brokers").status == 200
+    assert "Not connected" in console.get("/groups").text

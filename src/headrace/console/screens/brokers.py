@@ -16,6 +16,7 @@ from headrace.client.admin.configs import (
     describe_configs,
 )
 from headrace.client.admin.elections import ElectionType, elect_leaders
+from headrace.client.errors import AuthenticationFailed, ClientError
 from headrace.client.results import Refusal
 from headrace.console.cluster.snapshot import BrokerState, ClusterSnapshot
 from headrace.console.cluster.verdict import FULL_CRITICAL, FULL_WARNING, used_share
@@ -175,9 +176,13 @@ async def _settings(page: Page, broker: BrokerState) -> tuple[Sequence[ConfigEnt
             page.client, [resource], timeout_s=page.timeout_s, explain=True
         )
 
-    found = (await page.cluster.cached(("broker-configs", broker.id), CONFIG_CACHE_S, load))[
-        resource
-    ]
+    key = ("broker-configs", broker.id)
+    try:
+        found = (await page.cluster.cached(key, CONFIG_CACHE_S, load))[resource]
+    except AuthenticationFailed:
+        raise
+    except ClientError as error:  # the rest of the page needs no answer of the broker
+        return (), str(error)
     return ((), str(found)) if isinstance(found, Refusal) else (found, None)
 
 

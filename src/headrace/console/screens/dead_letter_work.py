@@ -22,9 +22,10 @@ from headrace.pipeline.dead_letters.replay_ledger import (
 )
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings
 from headrace.pipeline.source.admin import LogAdmin
-from headrace.pipeline.source.settings import ReadFailed
+from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 
 CLIENT_ID: Final = "headrace-console"
+PAGE_TIMEOUT_S: Final = 10.0
 MAX_SCANNED: Final = 50_000
 """The newest letters that are grouped. A replay is not limited by it."""
 AUDIT_ENTRIES: Final = 50
@@ -62,10 +63,16 @@ def settings_of(servers: str, security: Security) -> ProducerSettings:
     return ProducerSettings(servers, security=security, client_id=CLIENT_ID)
 
 
+def reading_of(servers: str, security: Security) -> ReadSettings:
+    """For pages, which must not wait as long as pipelines do."""
+    settings = settings_of(servers, security).reading()
+    return settings._replace(api_timeout_s=PAGE_TIMEOUT_S, request_timeout_s=PAGE_TIMEOUT_S)
+
+
 def scan(servers: str, security: Security, topic: str) -> Findings:
     """Groups the newest letters of the topic."""
     with pipeline_errors():
-        settings = settings_of(servers, security).reading()
+        settings = reading_of(servers, security)
         admin = LogAdmin(settings)
         layout = admin.topics(lambda name: name == topic).get(topic)
         if layout is None:
@@ -105,7 +112,7 @@ def list_letters(
 ) -> list[tuple[Letter, bool]]:
     """The first letters that are wanted, and whether each was replayed."""
     with pipeline_errors():
-        settings = settings_of(servers, security).reading()
+        settings = reading_of(servers, security)
         admin = LogAdmin(settings)
         layout = admin.topics(lambda name: name == topic).get(topic)
         if layout is None:
@@ -122,7 +129,7 @@ def one_letter(
 ) -> tuple[Letter, bool]:
     """The letter at this position; raises `PageError` if there is none."""
     with pipeline_errors():
-        settings = settings_of(servers, security).reading()
+        settings = reading_of(servers, security)
         admin = LogAdmin(settings)
         layout = admin.topics(lambda name: name == topic).get(topic)
         known = {each.partition: each for each in letter_ranges(admin, topic)} if layout else {}

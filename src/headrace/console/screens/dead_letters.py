@@ -78,9 +78,17 @@ async def _scan(page: Page, topic: str) -> work.Findings:
     )
 
 
+async def _check_connection(page: Page) -> None:
+    """Fails at once if the cluster does not answer: pipelines wait for a minute."""
+    await page.snapshot()
+    problem = page.cluster.poller.view.problem
+    if problem is not None:
+        raise PageError(504, "The cluster does not answer", problem, retry=True)
+
+
 async def show_topic(page: Page) -> Response:
     topic = page.path("topic")
-    await page.snapshot()
+    await _check_connection(page)
     findings = await _scan(page, topic)
     return page.render(
         "dead_letter_topic.html",
@@ -98,7 +106,7 @@ async def show_topic(page: Page) -> Response:
 async def show_group(page: Page) -> Response:
     """The letters of one error group."""
     topic, digest = page.path("topic"), page.path("digest")
-    await page.snapshot()
+    await _check_connection(page)
     findings = await _scan(page, topic)
     group = next((each for each in findings.groups if digest_of(each.key) == digest), None)
     if group is None:
@@ -131,7 +139,7 @@ async def show_letter(page: Page) -> Response:
     partition, offset = page.path("partition"), page.path("offset")
     if not (partition.isdecimal() and offset.isdecimal() and len(offset) < 20):
         raise PageError(404, "No such record", f"{topic}-{partition} has no offset {offset}.")
-    await page.snapshot()
+    await _check_connection(page)
     letter, is_replayed = await asyncio.to_thread(
         work.one_letter,
         page.settings.servers,
@@ -202,7 +210,7 @@ def _request(page: Page, topic: str) -> Request:
 async def preview(page: Page) -> Response:
     """A dry run: what would be sent where, what stays, and why."""
     topic = page.path("topic")
-    await page.snapshot()
+    await _check_connection(page)
     request = _request(page, topic)
     outcome = await asyncio.to_thread(
         work.dry_run, page.settings.servers, page.cluster.security, request
@@ -278,7 +286,7 @@ def _progress(outcome: ReplayResult) -> Progress:
 async def show_replay(page: Page) -> Response:
     """The progress and the result of the latest replay from this console."""
     topic = page.path("topic")
-    await page.snapshot()
+    await _check_connection(page)
     job = page.console.jobs.find(_key(topic))
     if job is not None and not job.is_running:
         page.cluster.forget_cached()
