@@ -2,10 +2,13 @@
 
 import pytest
 
+from headrace.broker.lag.consumer_lag import MAX_POSITIONS_PER_REQUEST
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.list_offsets import (
+    ConsumerPosition,
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
@@ -138,3 +141,30 @@ def test_timestamp_lookups_work_across_many_segments(wire: Wire, make_topic: Mak
         if step:
             assert ask(wire, topic, BASE_MS + step * 1000 - 999)[2] == step
     assert ask(wire, topic, MAX_TIMESTAMP) == (0, BASE_MS + 39_000, 39)
+
+
+def positions_of(wire: Wire, topic: str, *offsets: int) -> ListOffsetsPartitionResponse:
+    partition = ListOffsetsPartition(
+        timestamp=LATEST, positions=[ConsumerPosition(offset=offset) for offset in offsets]
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
+    )
+    (found,) = wire.call(request, ListOffsetsResponse).topics
+    return found.partitions[0]
+
+
+def test_positions_of_consumers_get_their_next_records(wire: Wire, filled: str) -> None:
+    found = positions_of(wire, filled, 0, 3, 8)
+    assert [(each.offset, each.timestamp) for each in found.next_records] == [
+        (0, BASE_MS),
+        (3, BASE_MS + 1000),
+        (-1, -1),
+    ]
+    assert (found.offset, found.high_watermark, found.log_start_offset) == (8, 8, 0)
+    assert found.last_stable_offset == 8
+
+
+def test_too_many_positions_in_one_request_get_no_answer(wire: Wire, filled: str) -> None:
+    found = positions_of(wire, filled, *[0] * (MAX_POSITIONS_PER_REQUEST + 1))
+    assert (found.error_code, found.offset, found.next_records) == (0, 8, [])

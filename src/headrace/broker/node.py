@@ -747,6 +747,8 @@ class Broker:
         self.server.abort()
 
     def _release_resources(self) -> None:
+        if self._client_metrics is not None:
+            self._client_metrics.stop()
         if self.http is not None:
             self.http.close()
         if self._cluster_role is not None:

@@ -34,7 +34,7 @@ from headrace.broker.lag.leader_states import (
     States,
 )
 from headrace.broker.lag.partition_states import PartitionStates
-from headrace.broker.lag.position_requests import fill_response
+from headrace.broker.lag.position_requests import Wanted, fill_response
 from headrace.broker.lag.positions import PartitionKey, Position
 from headrace.broker.lag.share_summaries import Summaries, read_summaries
 from headrace.broker.lag.time_slices import TimeSlices
@@ -264,8 +264,8 @@ def _share_starts(shares: Sequence[SharePositions], summaries: Summaries) -> Sta
 
 async def _wanted(
     committed: Sequence[CommittedPositions], starts: Starts, slices: TimeSlices
-) -> dict[PartitionKey, list[Position]]:
-    """The positions of all groups in each partition, each once."""
+) -> Wanted:
+    """The positions of all groups in each partition, each once, as the keys of a dict."""
     wanted: dict[PartitionKey, dict[Position, None]] = {}
     for group in committed:
         for partition, position in group.positions.items():
@@ -275,7 +275,7 @@ async def _wanted(
                 await slices.rest()
     for key, start in starts.items():
         wanted.setdefault(PartitionKey(key.topic_id, key.partition), {})[start.next] = None
-    return {partition: list(positions) for partition, positions in wanted.items()}
+    return wanted
 
 
 async def _committed_lag(

@@ -7,7 +7,7 @@ of its own. A broker that does not answer in time leaves the lag of its partitio
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.lag.partition_states import PartitionStates, PartitionStatesHost
@@ -101,10 +101,10 @@ class LeaderStates:
 
 async def _by_leader(
     wanted: Wanted, image: MetadataImage, node_id: int, slices: TimeSlices
-) -> tuple[Wanted, dict[int, dict[PartitionKey, Sequence[Position]]]]:
+) -> tuple[Wanted, dict[int, dict[PartitionKey, Collection[Position]]]]:
     """The partitions that this broker leads, and those of each other broker."""
-    here: dict[PartitionKey, Sequence[Position]] = {}
-    elsewhere: dict[int, dict[PartitionKey, Sequence[Position]]] = {}
+    here: dict[PartitionKey, Collection[Position]] = {}
+    elsewhere: dict[int, dict[PartitionKey, Collection[Position]]] = {}
     for each, positions in wanted.items():
         if slices.is_over:
             await slices.rest()
@@ -121,7 +121,7 @@ async def _by_leader(
 
 def _parts(wanted: Wanted) -> Iterator[Wanted]:
     """Parts of a bounded size: one request each."""
-    part: dict[PartitionKey, Sequence[Position]] = {}
+    part: dict[PartitionKey, Collection[Position]] = {}
     size = 0
     for each, positions in wanted.items():
         part[each] = positions

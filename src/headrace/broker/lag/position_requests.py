@@ -6,7 +6,7 @@ know them: its answers have no next records, and the lag of these partitions is 
 send the same request.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from headrace.broker.lag.positions import (
     OpenTransaction,
@@ -29,7 +29,7 @@ LATEST = -1
 NO_OFFSET = -1
 _CONSUMER = -1  # the end of the log is the high watermark, as for a consumer
 
-Wanted = Mapping[PartitionKey, Sequence[Position]]
+Wanted = Mapping[PartitionKey, Collection[Position]]
 
 
 def request_of(
@@ -58,7 +58,7 @@ def request_of(
 
 
 def fill_response(
-    answer: ListOffsetsPartitionResponse, positions: Sequence[Position], state: PartitionState
+    answer: ListOffsetsPartitionResponse, positions: Collection[Position], state: PartitionState
 ) -> None:
     """Adds the state of a partition to its answer."""
     answer.log_start_offset = state.log_start_offset
@@ -89,7 +89,9 @@ def states_in(
                 yield partition, _decoded(answer, positions)
 
 
-def _decoded(answer: ListOffsetsPartitionResponse, positions: Sequence[Position]) -> PartitionState:
+def _decoded(
+    answer: ListOffsetsPartitionResponse, positions: Collection[Position]
+) -> PartitionState:
     found: dict[Position, NextRecord | None] = {}
     if len(answer.next_records) == len(positions):
         for position, record in zip(positions, answer.next_records, strict=True):

@@ -21,6 +21,7 @@ from headrace.clock import Clock
 from headrace.cluster.client_match import MATCHABLE, ClientAttributes
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.settings import BrokerSettings
+from headrace.limited_log import LimitedLog
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID, encode_uuid
 from headrace.telemetry.client_instance import ClientInstance, Push
@@ -106,6 +107,7 @@ class ClientMetricsReceiver:
         self._waiting = 0
         self._receiving: set[asyncio.Future[ErrorCode]] = set()
         self._answers: Counter[ErrorCode] = Counter()
+        self._limited_log = LimitedLog(log, host.clock.monotonic)
 
     @property
     def counts(self) -> ReceiverCounts:
@@ -151,6 +153,11 @@ class ClientMetricsReceiver:
         self._answers[code] += 1
         return code
 
+    def stop(self) -> None:
+        """Drops the payloads that wait to be decoded."""
+        for receiving in tuple(self._receiving):
+            receiving.cancel()
+
     def expire(self) -> None:
         """Forgets clients that have stopped."""
         now_ms = self._now_ms()
@@ -165,14 +172,21 @@ class ClientMetricsReceiver:
             decoded = await self._decode(instance, push, data)
         except InvalidPush as error:
             code = instance.last_error = error.code
-            log.warning(
+            self._limited_log.warning(
                 "refused the metrics that a client pushed",
-                extra={
-                    "client_id": label_value(requester.client_id),
-                    "client_instance_id": encode_uuid(instance.id),
-                    "peer": requester.connection.peer,
-                    "reason": str(error),
-                },
+                about=requester.host,
+                client_id=label_value(requester.client_id),
+                client_instance_id=encode_uuid(instance.id),
+                peer=requester.connection.peer,
+                reason=str(error),
+            )
+        except Exception as error:  # as in Kafka, where it is the error of a plugin
+            code = instance.last_error = ErrorCode.INVALID_RECORD
+            self._limited_log.error(
+                "the metrics that a client pushed could not be decoded",
+                about=requester.host,
+                peer=requester.connection.peer,
+                reason=repr(error),
             )
         else:
             now_ms = self._now_ms()
