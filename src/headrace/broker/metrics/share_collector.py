@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.metrics.lag_collector import MAX_PARTITIONS_SETTING
@@ -30,14 +29,17 @@ class ShareCollectorHost(Protocol):
 
 
 class ShareCollector:
-    """One series for each share partition that is loaded, up to the limit for groups."""
+    """One series for each share partition that is loaded, up to the limit for groups.
+
+    Above the limit, those that were loaded first have series.
+    """
 
     def __init__(self, host: ShareCollectorHost) -> None:
         self._host = host
 
     def collect(self) -> Iterator[MetricFamily | None]:
         shares = self._host.built_shares
-        loaded = [] if shares is None else sorted(shares.loaded(), key=attrgetter("key"))
+        loaded = [] if shares is None else shares.loaded()
         limit = self._host.settings.integer(MAX_PARTITIONS_SETTING)
         yield MetricFamily(
             "headrace_sharegroup_acquired_records",
