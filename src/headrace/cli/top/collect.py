@@ -128,7 +128,8 @@ class Collector:
         scrapes: Mapping[int, Scrape],
         ends: Mapping[TopicPartition, int],
     ) -> dict[str, GroupSample]:
-        listed = await self._or_none(list_groups(self._client, timeout_s=self._short_s)) or []
+        listing = await self._or_none(list_groups(self._client, timeout_s=self._short_s))
+        listed = listing.items if listing is not None else ()
         live = {broker.id for broker in overview.cluster.live}
         if live <= scrapes.keys():
             return groups_from_metrics(listed, scrapes.values())
