@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from headrace.client.admin.brokers import ClusterInfo, describe_cluster
+from headrace.client.admin.brokers import ClusterInfo
+from headrace.client.admin.cluster_view import current_view
 from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.admin.topics import list_topics
 from headrace.client.client import ClusterClient
@@ -98,10 +99,10 @@ class Overview:
 
 
 async def take_overview(client: ClusterClient, *, timeout_s: float) -> Overview:
-    """A snapshot of the cluster, with two requests for a cluster of any size."""
-    cluster = await describe_cluster(client, timeout_s=timeout_s)
-    topics = await list_topics(client, timeout_s=timeout_s)
-    return Overview(cluster, tuple(topics))
+    """A snapshot of the cluster, as its controller sees it."""
+    view = await current_view(client, timeout_s=timeout_s)
+    topics = await list_topics(client, timeout_s=timeout_s, to=view.source)
+    return Overview(view.cluster, tuple(topics))
 
 
 def broker_facts(overview: Overview) -> list[dict[str, object]]:
