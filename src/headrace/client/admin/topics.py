@@ -61,10 +61,12 @@ class NewTopic:
 
 
 async def list_topics(
-    client: ClusterClient, *, timeout_s: float, to: Target = ANY
+    client: ClusterClient, *, timeout_s: float, to: Target = ANY, retry: bool = True
 ) -> list[TopicInfo]:
     """All topics sorted by name, including internal ones."""
-    answer = await client.send(metadata_request(None), MetadataResponse, to=to, timeout_s=timeout_s)
+    answer = await client.send(
+        metadata_request(None), MetadataResponse, to=to, timeout_s=timeout_s, retry=retry
+    )
     client.metadata.update(answer)
     named = {topic.name for topic in answer.topics if not topic.error_code}
     found = [topic for topic in client.metadata.topics() if topic.name in named]

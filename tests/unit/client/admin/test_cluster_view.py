@@ -92,6 +92,25 @@ def test_the_view_of_a_resumed_broker_does_not_count() -> None:
     asyncio.run(main())
 
 
+def test_a_controller_that_stops_is_not_the_end() -> None:
+    async def main() -> None:
+        async with (
+            FakeBroker(1) as first,
+            FakeBroker(2) as controller,
+            ClusterClient(
+                first.address, client_id="test", clock=SystemClock(), random=Random(1)
+            ) as client,
+        ):
+            for each in (first, controller):
+                answer_as(each, 2, [1], [first, controller], [1, 2])
+            controller.dropped.append(ApiKey.METADATA)
+            overview = await take_overview(client, timeout_s=TIMEOUT_S)
+            assert [each.partition for each in overview.under_replicated] == [0]
+            assert controller.dropped == []
+
+    asyncio.run(main())
+
+
 def test_a_broker_that_hangs_does_not_delay_an_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_view, "VIEW_S", 60.0)
 
