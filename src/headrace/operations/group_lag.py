@@ -10,6 +10,7 @@ from headrace.client.admin.consumer_lag import (
 )
 from headrace.client.admin.groups import GroupDescription, GroupMember, ListedGroup
 from headrace.client.admin.offsets import committed_offsets
+from headrace.client.broker_requests import ANSWER_S, Listing
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
@@ -78,16 +79,27 @@ async def lags_of_group(
 
 
 async def lags_of_groups(
-    client: ClusterClient, groups: Sequence[ListedGroup], timeout_s: float
+    client: ClusterClient, groups: Listing[ListedGroup], timeout_s: float
 ) -> Mapping[str, TotalLag]:
-    """The lag of each group that can be read now."""
-    committed = await committed_offsets_of_groups(client, groups, timeout_s=timeout_s)
+    """The lag of each group that can be read now.
+
+    If a broker has not listed its groups, the lag in the partitions that it leads is unknown.
+    """
+    partial = bool(groups.failures)
+    if partial:
+        timeout_s = min(timeout_s, ANSWER_S)
+    committed = await committed_offsets_of_groups(client, groups.items, timeout_s=timeout_s)
     positions: dict[TopicPartition, set[int]] = {}
     for offsets in committed.values():
         for each, offset in offsets.items():
             positions.setdefault(each, set()).add(offset)
     found = await partition_lags(
-        client, positions, SystemClock().wall_ms(), timeout_s=timeout_s, patience_s=0
+        client,
+        positions,
+        SystemClock().wall_ms(),
+        timeout_s=timeout_s,
+        patience_s=0,
+        partial=partial,
     )
     totals = {}
     for group, offsets in committed.items():
