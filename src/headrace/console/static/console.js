@@ -126,16 +126,6 @@
     plot.append(root);
   }
 
-  function drawSpark(node) {
-    const values = JSON.parse(node.dataset.spark);
-    const largest = Math.max(...values, 1);
-    const step = 96 / Math.max(1, values.length - 1);
-    const path = values.map((value, index) => `${index ? "L" : "M"}${(index * step).toFixed(1)} ${(21 - (value / largest) * 20).toFixed(1)}`).join("");
-    const root = svg("svg", { viewBox: "0 0 96 22", "aria-hidden": "true" });
-    root.append(svg("path", { d: path }));
-    node.replaceChildren(root);
-  }
-
   function localTimes(root) {
     for (const node of root.querySelectorAll("time[datetime]")) {
       const at = new Date(node.dateTime);
@@ -155,7 +145,6 @@
   function decorate(root) {
     root.querySelectorAll("form[data-confirm]").forEach(guardForm);
     root.querySelectorAll("[data-chart]").forEach(drawChart);
-    root.querySelectorAll("[data-spark]").forEach(drawSpark);
     localTimes(root);
   }
 
@@ -432,7 +421,7 @@
         finish({ limit: "Limit reached.", end: "Searched to the end.", logout: "The session has ended.", error: "The search failed." }[end.reason]);
         message("No record found", end.reason === "end" ? "Nothing in this range matches." : "");
       },
-    }, () => { finish("The connection to the console broke off."); message("Not searched", "Reload the page to search again."); });
+    }, () => { finish("The connection to the console was lost."); message("Not searched", "Reload the page to search again."); });
     stop.hidden = false;
     bar.hidden = order === "tail";
     if (order === "tail") message("Waiting for new records", "They appear here as they are written.");
