@@ -292,7 +292,7 @@ def test_the_disks_and_the_sources_of_settings_are_shown(console: ConsoleClient)
 
 def test_a_preferred_election_without_need_changes_nothing(console: ConsoleClient) -> None:
     done = console.post("/brokers/actions/elect")
-    assert "Every partition is led by its preferred replica already." in done.text
+    assert "Every partition is already led by its preferred leader." in done.text
 
 
 def test_a_reassignment_that_is_impossible_says_why(console: ConsoleClient) -> None:
