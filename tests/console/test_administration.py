@@ -31,14 +31,14 @@ def test_a_dead_letter_is_edited_and_sent_again(page: Page) -> None:
     page.goto("/dead-letters")
     page.get_by_role("link", name="orders.dlq").click()
     page.get_by_role("link", name="NotJson").click()
-    page.get_by_role("link", name=re.compile("^0 / 1$")).click()
+    page.get_by_role("link", name="0 / 1", exact=True).click()
     page.get_by_role("textbox", name="Value").fill('{"id": 1}')
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("1 to orders")).to_be_visible()
     page.get_by_label("Type orders.dlq to confirm").fill("orders.dlq")
     page.get_by_role("button", name="Replay 1 record").click()
     expect(page.get_by_text("The replay has ended")).to_be_visible(timeout=15_000)
-    page.get_by_role("link", name="Dead letters", exact=True).last.click()
+    page.get_by_role("link", name="Back to the dead letters").click()
     expect(page.get_by_text("console: anonymous")).to_be_visible()
 
 

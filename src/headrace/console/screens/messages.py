@@ -177,7 +177,7 @@ def event_of(event: SearchEvent, query: Query, decoder: Decoder) -> Event:
                     "matched": event.matched,
                     "done": event.done_offsets,
                     "all": event.all_offsets,
-                    "seconds": round(event.elapsed_s, 1),
+                    "seconds": round(event.elapsed_s, 2),
                 },
             )
         case Problem():
