@@ -396,7 +396,7 @@ def test_dead_letters_are_grouped_edited_and_sent_again_exactly_once(
     again = {"group": "", "to": "repaired"}
     preview = console.post("/dead-letters/orders.dlq/preview", **again)
     assert f"To send {LETTERS - 1}" in preview.text
-    assert "Sent before 1" in preview.text
+    assert "Replayed before 1" in preview.text
     console.post("/dead-letters/orders.dlq/replay", confirm="orders.dlq", **again)
     eventually(lambda: console.get("/dead-letters/orders.dlq/replay"), f"Sent {LETTERS - 1}")
     eventually(lambda: console.get("/dead-letters/orders.dlq"), f"Replayed {LETTERS}")
