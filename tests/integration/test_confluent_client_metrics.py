@@ -12,7 +12,7 @@ from headrace.broker.telemetry.client_metrics_receiver import (
 )
 from headrace.testing import Broker
 from support.waiting import wait_for
-from support.wire.client_metrics import Value, remove_subscription, scraped, subscribe_clients
+from support.wire.client_metrics import Value, scraped, subscribe_clients
 from support.wire.connection import Wire
 
 NAME = "test"
@@ -21,7 +21,7 @@ REBALANCES = "org_apache_kafka_consumer_coordinator_rebalance_latency_total"
 INSTANCES = "kafka_server_client_metrics_instances"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker() as broker:
         yield broker
@@ -31,7 +31,6 @@ def broker() -> Iterator[Broker]:
 def wire(broker: Broker) -> Iterator[Wire]:
     with Wire(broker.bootstrap_servers) as wire:
         yield wire
-        remove_subscription(wire, NAME)
 
 
 def own(broker: Broker, family: str, client_id: str) -> list[Value]:

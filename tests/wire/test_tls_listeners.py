@@ -282,3 +282,20 @@ def test_requests_and_responses_of_megabytes_pass_whole(
         assert produce(wire, "large", batch(payload)).error_code == 0
         fetched = fetch(wire, fetch_request("large", max_bytes=LARGE_FETCH_BYTES))
         assert values_of(fetched.records) == [payload]
+
+
+@pytest.mark.parametrize(("size_bytes", "expected"), [("50000", 100_000), ("-1", None)])
+def test_the_receive_buffer_of_connections_is_bounded(
+    start: Start, size_bytes: str, expected: int | None
+) -> None:
+    broker = start(**{"socket.receive.buffer.bytes": size_bytes})
+
+    def buffers() -> dict[str, int]:
+        return {
+            name: acceptor._sockets[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            for name, acceptor in broker.node.server._acceptors.items()
+        }
+
+    found = buffers()
+    # The kernel doubles the value, for its own bookkeeping.
+    assert found["SSL"] == (expected or found["PLAINTEXT"])

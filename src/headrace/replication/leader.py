@@ -14,7 +14,7 @@ from typing import NamedTuple
 from headrace.cluster.topology import Partition
 from headrace.metrics.topic_traffic import TopicTraffic
 from headrace.replication.follower_progress import FollowerProgress
-from headrace.replication.out_of_sync import OutOfSyncFollower
+from headrace.replication.out_of_sync_follower import OutOfSyncFollower
 from headrace.replication.replica import Replica, Waiter
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.log.log import Log

@@ -110,7 +110,7 @@ class CoordinatorRegistry:
     # --- shards ---------------------------------------------------------------------------------
 
     def _group_shard(self, index: int) -> GroupShard:
-        from headrace.broker.coordinators.regex_subscription_matcher import PatternMatcher
+        from headrace.broker.coordinators.regex_matching_task import PatternMatcher
         from headrace.coordinator.group.consumer.regex_subscriptions import ResolvePatterns
         from headrace.coordinator.group.group_shard import GroupShard
         from headrace.coordinator.group.share.state_initialization import InitializeState

@@ -17,7 +17,7 @@ from headrace.broker.metadata.change_log import log_changes
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.commit_wait import when_committed
 from headrace.broker.runtime.error_codes import failure
-from headrace.broker.transactions.txn_marker_sender import append_marker
+from headrace.broker.transactions.txn_marker_append import append_marker
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.log_event import LogEvent, examples
 from headrace.protocol.api import ApiKey

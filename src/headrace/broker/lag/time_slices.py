@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.clock import Clock
 
-SLICE_S: Final = 0.002  # other connections wait no longer for one slice
+SLICE_S: Final = 0.0002  # other connections wait no longer for one slice
 
 
 class TimeSlices:

@@ -48,6 +48,7 @@ class BrokerLimits(NamedTuple):
                 ),
                 max_idle_s=number("connections.max.idle.ms") / 1000,
                 max_creation_rate=number("max.connection.creation.rate"),
+                tls_receive_buffer_bytes=number("socket.receive.buffer.bytes"),
                 slow_request_s=number("headrace.slow.request.ms") / 1000,
                 listeners={each.name: _listener_limits(effective, each) for each in listeners},
             ),

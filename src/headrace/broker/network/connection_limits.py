@@ -37,6 +37,7 @@ class ServerLimits(NamedTuple):
     max_idle_s: float
     max_creation_rate: int = UNLIMITED
     listeners: Mapping[str, ListenerLimits] = MappingProxyType({})
+    tls_receive_buffer_bytes: int = -1  # SO_RCVBUF of TLS listeners; -1 is the system's default
     slow_request_s: float = 0.0  # requests are logged as slow from this time on; 0 logs none
 
 

@@ -30,7 +30,7 @@ from headrace.security.session import INTERNAL, Session
 
 if TYPE_CHECKING:
     from headrace.broker.access.request_check import Authorize
-    from headrace.broker.quotas.request_charge import RequestCharge
+    from headrace.broker.quotas.request_throttling import RequestCharge
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"

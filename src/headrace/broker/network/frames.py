@@ -12,7 +12,7 @@ from headrace.protocol.errors import ProtocolError
 
 _SIZE = struct.Struct(">i")
 SIZE_BYTES = _SIZE.size
-BASE_CAPACITY_BYTES = 16 * 1024  # the buffer of an idle connection
+BASE_CAPACITY_BYTES = 16 * 1024  # the buffer of a connection with small requests
 SMALL_READS_CAPACITY_BYTES = 256 * 1024  # growth for pipelined small frames stops here
 MAPPED_FROM_BYTES = 128 * 1024
 """A buffer of this size is a mapping of its own, which the kernel gets back when it is freed. From
@@ -93,10 +93,11 @@ class ReceiveBuffer:
         self.start = self.end = 0
 
     def release(self) -> None:
-        """Frees memory while the connection is idle."""
-        if self.start == self.end and self._capacity > BASE_CAPACITY_BYTES:
+        """Frees the memory of a quiet connection; the next `writable` allocates it again."""
+        if self.start == self.end and self._capacity:
             self.start = self.end = 0
-            self._allocate(BASE_CAPACITY_BYTES)
+            self._allocate(0)
+            self.frames = FRAMES_BETWEEN_SHRINKS  # `writable` checks the capacity then
 
     def _allocate(self, capacity: int) -> None:
         self._capacity = capacity
@@ -128,6 +129,8 @@ class ReceiveBuffer:
         self.start, self.end = 0, pending
 
     def _shrink(self) -> None:
+        if not self._capacity:
+            self._allocate(BASE_CAPACITY_BYTES)
         fitting = max(BASE_CAPACITY_BYTES, self._largest * ROOM_FOR_FRAMES * 2)
         if self._capacity > fitting:
             self._allocate(max(BASE_CAPACITY_BYTES, self._capacity // 2))

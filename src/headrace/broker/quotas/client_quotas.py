@@ -14,7 +14,7 @@ from headrace.security.quotas.client_quota import IP
 if TYPE_CHECKING:
     from headrace.broker.quotas.exemption import BrokerExemption
     from headrace.broker.quotas.quota_managers import QuotaManagers
-    from headrace.broker.quotas.request_charge import RequestCharge
+    from headrace.broker.quotas.request_throttling import RequestCharge
     from headrace.protocol.api import ApiSpec
     from headrace.security.quotas.quota_manager import Metered, Monotonic, Quotas
     from headrace.security.quotas.quota_windows import QuotaWindows
@@ -112,7 +112,7 @@ class ClientQuotas:
         """Built by the first quota."""
         if self._known_managers is None:
             from headrace.broker.quotas.quota_managers import QuotaManagers
-            from headrace.broker.quotas.request_charge import RequestCharge
+            from headrace.broker.quotas.request_throttling import RequestCharge
 
             self._request_charge = RequestCharge
             self._known_managers = QuotaManagers(

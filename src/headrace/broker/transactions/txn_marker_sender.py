@@ -14,24 +14,22 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from headrace.broker.partitions.commit_wait import when_committed
+from headrace.broker.transactions.txn_marker_append import AppendMarkerHost, append_marker
 from headrace.broker.transactions.txn_marker_queue import TxnMarkerQueue, TxnMarkerQueueHost
-from headrace.cluster.topology import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
+from headrace.cluster.topology import NO_LEADER, TRANSACTION_STATE_TOPIC
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
 from headrace.coordinator.transaction.marker_request import TransactionTimedOut, WriteMarkers
-from headrace.coordinator.transaction.transaction import MAX_EPOCH, V2, Partition
+from headrace.coordinator.transaction.transaction import Partition
 from headrace.limited_log import LimitedLog
 from headrace.protocol.errors import ErrorCode
-from headrace.records.control import end_txn_marker
 from headrace.replication.sole_leader import SoleLeader
-from headrace.storage.errors import InvalidProducerEpoch, StorageError
-from headrace.storage.state.producers import NO_OFFSET, BatchOrigin
+from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from headrace.broker.metadata.standalone_metadata import MetadataView
     from headrace.broker.partitions.flusher import Flusher
     from headrace.broker.runtime.timers import Timer
-    from headrace.clock import Clock
     from headrace.coordinator.common.result import CoordinatorResult
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
@@ -47,23 +45,6 @@ _TOO_LATE: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
 )
-
-
-class GroupCoordinator(Protocol):
-    """Keeps the offsets that transactions commit."""
-
-    def end_transaction(
-        self, index: int, producer: ProducerIdentity, *, committed: bool
-    ) -> None: ...
-
-
-class AppendMarkerHost(Protocol):
-    """The part of the broker that the append of a marker uses."""
-
-    clock: Clock
-
-    @property
-    def groups(self) -> GroupCoordinator: ...
 
 
 class MarkerCoordinator(Protocol):
@@ -103,44 +84,6 @@ class TxnMarkerSenderHost(AppendMarkerHost, TxnMarkerQueueHost, Protocol):
 
     @property
     def transactions(self) -> MarkerCoordinator: ...
-
-
-def append_marker(
-    host: AppendMarkerHost,
-    leader: SoleLeader,
-    producer: ProducerIdentity,
-    *,
-    commit: bool,
-    coordinator_epoch: int,
-    version: int,
-) -> None:
-    """Appends one marker to one partition; raises StorageError.
-
-    With version 2 of the protocol, a new marker has a higher epoch than its transaction. A marker
-    with the transaction's own epoch is a late message that ends an earlier transaction.
-    """
-    now_ms = host.clock.wall_ms()
-    if version >= V2 and producer.epoch != MAX_EPOCH:
-        known = leader.log.producers.get(producer.producer_id)
-        if (
-            known is not None
-            and known.epoch == producer.epoch
-            and known.txn_first_offset != NO_OFFSET
-        ):
-            raise InvalidProducerEpoch(
-                f"the marker for producer {producer.producer_id} has epoch {producer.epoch}, the "
-                "epoch of the open transaction; expected the next epoch"
-            )
-    marker = end_txn_marker(
-        commit=commit,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        coordinator_epoch=coordinator_epoch,
-        timestamp_ms=now_ms,
-    )
-    leader.append(memoryview(bytearray(marker)), now_ms, BatchOrigin.COORDINATOR)
-    if leader.topic == GROUP_METADATA_TOPIC:
-        host.groups.end_transaction(leader.index, producer, committed=commit)
 
 
 class MarkerJob:

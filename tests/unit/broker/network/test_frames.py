@@ -80,7 +80,16 @@ def test_an_idle_connection_releases_its_memory() -> None:
     buffer = ReceiveBuffer(MAX_FRAME_BYTES)
     feed(buffer, framed([b"x" * 900_000]), 1 << 20)
     buffer.release()
-    assert buffer.capacity == BASE_CAPACITY_BYTES
+    assert buffer.capacity == 0
+    assert len(buffer.writable()) == BASE_CAPACITY_BYTES
+    assert feed(buffer, framed([b"y" * 10]), 100) == [b"y" * 10]
+
+
+def test_a_released_buffer_may_be_released_again() -> None:
+    buffer = ReceiveBuffer(MAX_FRAME_BYTES)
+    buffer.release()
+    buffer.release()
+    assert feed(buffer, framed([b"z" * 40_000]), 1_000) == [b"z" * 40_000]
 
 
 def test_a_partial_frame_is_not_released() -> None:

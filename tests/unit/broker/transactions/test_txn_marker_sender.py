@@ -10,7 +10,8 @@ import pytest
 from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.runtime.timers import Timer
-from headrace.broker.transactions.txn_marker_sender import GroupCoordinator, TxnMarkerSender
+from headrace.broker.transactions.txn_marker_append import GroupCoordinator
+from headrace.broker.transactions.txn_marker_sender import TxnMarkerSender
 from headrace.clock import Clock, SystemClock
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.transaction.marker_request import WriteMarkers

@@ -289,8 +289,6 @@ queued.max.request.bytes long -1
     Maximum bytes of waiting requests over all connections; -1 means unlimited.
 queued.max.requests int 500 min=1 HIGH
     Maximum number of waiting requests before the broker stops reading from sockets.
-socket.receive.buffer.bytes int 102400 min=-1 HIGH
-    SO_RCVBUF of client connections; -1 uses the operating system's default.
 socket.send.buffer.bytes int 102400 min=-1 HIGH
     SO_SNDBUF of client connections; -1 uses the operating system's default.
 request.timeout.ms int 30000 HIGH

@@ -139,6 +139,9 @@ socket.connection.setup.timeout.ms long 10000
     Initial timeout for the broker's outgoing connections.
 socket.listen.backlog.size int 50 min=1
     Connections that may wait to be accepted.
+socket.receive.buffer.bytes int 102400 min=-1 HIGH
+    SO_RCVBUF of connections with TLS; -1 uses the operating system's default, as connections
+    without TLS always do. Raise it for fast producers that are far away.
 socket.request.max.bytes int 104857600 min=1 HIGH
     Maximum size of a request; a connection that announces a larger one is closed.
 telemetry.max.bytes int 1048576 min=1 LOW

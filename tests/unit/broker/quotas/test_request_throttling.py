@@ -7,7 +7,7 @@ import pytest
 
 from headrace.broker.quotas.client_quotas import ClientQuotas
 from headrace.broker.quotas.exemption import BrokerExemption
-from headrace.broker.quotas.request_charge import RequestCharge
+from headrace.broker.quotas.request_throttling import RequestCharge
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.heartbeat import HeartbeatResponse
 from headrace.protocol.messages.produce import ProduceResponse
