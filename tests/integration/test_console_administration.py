@@ -1,6 +1,7 @@
 """The administration screens of the console against a real broker, over HTTP."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -413,15 +414,21 @@ def test_a_share_group_shows_deliveries_and_is_moved_and_deleted(
     set_group_config(wire, "jobs", share_auto_offset_reset="earliest")
     member = join_share_group(wire, "jobs", TOPIC)
     share = ShareMember(wire, "jobs", topic_id_of(wire, TOPIC), member)
-    wait_for(lambda: share.acquire(max_records=4) != [], "a fetch", deadline_s=DEADLINE_S)
+    acquired = wait_for(lambda: share.acquire(max_records=4), "a fetch", deadline_s=DEADLINE_S)
+    taken = sum(last - first + 1 for first, last, _ in acquired)
     share.acknowledge((0, 0, [RELEASE]), (1, 1, [REJECT]), (3, 3, [ACCEPT]))
     page = console.get("/share-groups/jobs")
+    locked = taken - 3
+    assert f"Locked {locked} records, by 1 member" in page.text
+    assert re.search(rf"orders-0 2 1 \S* ?{member} 1 \d", page.text)
+    assert "No member holds a record" not in page.text
     assert "Waiting for redelivery 1 records, at most 1 delivery" in page.text
     assert "Archived 1 rejected" in page.text
     assert "to redeliver" in page.text
     assert console.get("/groups/jobs").path in ("/groups/jobs", "/share-groups/jobs")
     leave_share_group(wire, "jobs", member)
     wire.close()
+    eventually(lambda: console.get("/share-groups/jobs"), "No member holds a record")
     preview = console.post(
         "/share-groups/actions/seek-preview", group="jobs", mode="latest", topic=TOPIC,
         partitions="1",

@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from random import Random
 
 import pytest
@@ -17,8 +18,9 @@ from headrace.clock import SystemClock
 from headrace.testing import Cluster
 from support.brokers.scraped_metrics import HTTP_PORT, Families, scraped_together
 from support.waiting import wait_for
+from support.wire.batches import topic_id_of
 from support.wire.connection import Wire
-from support.wire.share_member import set_group_config
+from support.wire.share_member import ShareMember, set_group_config
 
 DEADLINE_S = 60.0
 PARTITIONS = 3
@@ -133,12 +135,14 @@ def test_the_coordinator_reports_the_lag_of_a_group_on_all_leaders(
     assert {id_ for id_, _ in found["kafka_broker_info"]} == {"1", "2", "3"}
 
 
-async def described_positions(cluster: Cluster, group: str) -> dict[ListedPartition, SharePosition]:
+async def described_positions(
+    cluster: Cluster, group: str, *, locks: bool = False
+) -> dict[ListedPartition, SharePosition]:
     """The answer of DescribeShareGroupOffsets; other brokers lead two of the partitions."""
     async with ClusterClient(
         cluster.bootstrap_servers, client_id="test", clock=SystemClock(), random=Random(1)
     ) as client:
-        return await share_offsets(client, group, timeout_s=DEADLINE_S)
+        return await share_offsets(client, group, timeout_s=DEADLINE_S, locks=locks)
 
 
 def test_a_share_group_lags_by_the_records_that_are_not_finished(
@@ -177,6 +181,32 @@ def test_a_share_group_lags_by_the_records_that_are_not_finished(
         assert described.lag == RECORDS
         assert 0 <= described.lag_ms < DEADLINE_S * 1000
     assert value(found, "kafka_consumergroup_lag_sum", group, topic) is None
+    check_locks(cluster, group, topic)
+
+
+def check_locks(cluster: Cluster, group: str, topic: str) -> None:
+    """The coordinator tells the locks of all leaders, and each leader has metrics of its own."""
+    with ExitStack() as opened:
+        for number in range(PARTITIONS):
+            leader = cluster.brokers[cluster.leader(topic, number)]
+            wire = opened.enter_context(Wire(leader.bootstrap_servers))
+            member = ShareMember(
+                wire, group, topic_id_of(wire, topic), f"m-{number}", partitions=(number,)
+            )
+            wait_for(
+                lambda member=member, number=number: member.fetch()[number].acquired_records,
+                "the new records are acquired",
+                deadline_s=DEADLINE_S,
+            )
+        positions = asyncio.run(described_positions(cluster, group, locks=True))
+        found = metrics(cluster)
+    for number in range(PARTITIONS):
+        locks = positions[ListedPartition(topic, number)].locks
+        assert locks is not None
+        assert locks.acquired == sum(lock.records for lock in locks.locks) == RECORDS
+        assert {lock.member for lock in locks.locks} == {f"m-{number}"}
+        held = found["headrace_sharegroup_acquired_records"]
+        assert held[group, topic, str(number)] == RECORDS
 
 
 def transactional(cluster: Cluster) -> Producer:

@@ -4,6 +4,13 @@ import pytest
 
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+)
 from headrace.protocol.messages.share_fetch import ShareFetchResponse
 from headrace.security.authorization.acl import Acl, AclOperation, AclResourceType
 from support.security.access import TopicUser, revoke
@@ -81,3 +88,35 @@ def test_an_acknowledgement_without_read_on_the_topic_is_refused(
     result = member.acknowledge((0, 0, [ACCEPT]))
     assert not isinstance(result, int)
     assert result.error_code == DENIED
+
+
+@pytest.mark.parametrize("locks_only", [False, True])
+def test_locks_need_describe_on_the_group_and_the_topic(
+    access: TopicUser,
+    alice: Wire,
+    admin: Wire,
+    member: ShareMember,
+    rights: dict[AclResourceType, Acl],
+    locks_only: bool,
+) -> None:
+    """Also in the request that brokers send to each other, because any client can send it."""
+    asked = DescribeShareGroupOffsetsRequestTopic(topic_name=access.topic, partitions=[0])
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=access.group, topics=[asked])],
+        include_locks=True,
+        locks_only=locks_only,
+    )
+
+    def described() -> DescribeShareGroupOffsetsResponseGroup:
+        return alice.call(request, DescribeShareGroupOffsetsResponse).groups[0]
+
+    produce(admin, access.topic, batch(b"a"))
+    wait_for(member.acquire, "the record is acquired")
+    (partition,) = described().topics[0].partitions
+    assert (partition.acquired_records, partition.locks[0].member_id) == (1, "ann")
+    revoke(access.broker, rights[AclResourceType.TOPIC])
+    (partition,) = described().topics[0].partitions
+    assert (partition.error_code, partition.acquired_records, partition.locks) == (DENIED, -1, [])
+    revoke(access.broker, rights[AclResourceType.GROUP])
+    group = described()
+    assert (group.error_code, group.topics) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])

@@ -48,6 +48,7 @@ from support.wire.share_member import ShareMember, set_group_config, summary
 from support.wire.topics import create_topic
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
+LOCK_MS = 30_000
 LOADING = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -108,7 +109,11 @@ class Rig:
         return self.wire.call(request, ShareGroupDescribeResponse).groups[0]
 
     def offsets(
-        self, topics: dict[str, list[int]] | None = None
+        self,
+        topics: dict[str, list[int]] | None = None,
+        *,
+        locks: bool = False,
+        locks_only: bool = False,
     ) -> DescribeShareGroupOffsetsResponseGroup:
         named = None
         if topics is not None:
@@ -117,7 +122,9 @@ class Rig:
                 for name, partitions in topics.items()
             ]
         request = DescribeShareGroupOffsetsRequest(
-            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=self.group, topics=named)]
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=self.group, topics=named)],
+            include_locks=locks,
+            locks_only=locks_only,
         )
         return self.wire.call(request, DescribeShareGroupOffsetsResponse).groups[0]
 
@@ -228,6 +235,34 @@ def test_the_lag_excludes_acknowledged_records(make_rig: Callable[..., Rig]) -> 
         for one in topic.partitions
     }
     assert starts == {(rig.topic, 0): 6, (rig.topic, 7): -1, ("nope", 1): -1}
+
+
+def test_the_locks_of_members_are_described_on_request(make_rig: Callable[..., Rig]) -> None:
+    """With holder, delivery count and the time that is left; other clients get Kafka's fields."""
+    rig = make_rig()
+    rig.produce(*[b"x"] * 6)
+    ann, bob = rig.join("ann"), rig.join("bob")
+    unread = rig.offsets(locks=True).topics[0].partitions[0]
+    assert (unread.acquired_records, unread.available_records) == (0, -1)
+    assert ann.acquire() == [(0, 5, 1)]
+    ann.acknowledge((2, 3, [RELEASE]), (4, 4, [ACCEPT]))
+    assert bob.acquire(max_records=1, strict=True) == [(2, 2, 2)]
+    (topic,) = rig.offsets(locks=True).topics
+    (found,) = topic.partitions
+    assert [
+        (lock.first_offset, lock.last_offset, lock.member_id, lock.delivery_count)
+        for lock in found.locks
+    ] == [(0, 1, "ann", 1), (2, 2, "bob", 2), (5, 5, "ann", 1)]
+    assert all(0 < lock.expires_ms <= LOCK_MS for lock in found.locks)
+    assert found.locks[0].expires_ms <= found.locks[1].expires_ms
+    assert (found.acquired_records, found.omitted_locks, found.lag) == (4, 0, 5)
+    assert (found.available_records, found.acknowledged_records) == (1, 1)
+    assert (found.archiving_records, found.archived_records) == (0, 0)
+    (other,) = rig.offsets().topics[0].partitions
+    assert (other.acquired_records, other.available_records, other.locks) == (-1, -1, [])
+    (topic,) = rig.offsets({rig.topic: [0, 7]}, locks_only=True).topics
+    assert [(each.partition_index, each.start_offset) for each in topic.partitions] == [(0, -1)]
+    assert topic.partitions[0].acquired_records == 4
 
 
 def test_offsets_of_an_empty_group_can_be_altered(make_rig: Callable[..., Rig]) -> None:

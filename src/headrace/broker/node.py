@@ -303,6 +303,11 @@ class Broker:
         return self._shares
 
     @property
+    def built_shares(self) -> "SharePartitionManager | None":
+        """None before the first request of a share group."""
+        return self._shares
+
+    @property
     def lag(self) -> "ConsumerLag":
         """Built by the first scrape of metrics, or the first request for the lag of consumers."""
         if self._lag is None:

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from headrace.protocol.errors import ErrorCode
 from headrace.share.batch_size import BatchLimit, batch_groups, throttled_size
 from headrace.share.errors import AcknowledgeError
+from headrace.share.in_flight import InFlightRecords, in_flight_records
 from headrace.share.offset_ranges import add_run, merged_state_batches, subtract_range
 from headrace.share.offset_spans import Span, Spans
 from headrace.share.record_state import (
@@ -104,6 +105,15 @@ class SharePartition:
     def states(self) -> list[StateBatch]:
         """The window as runs."""
         return [StateBatch(s.first, s.last, s.state, s.deliveries) for s in self._spans]
+
+    @property
+    def acquired_count(self) -> int:
+        """The records that members hold."""
+        return sum(span.size for span in self._spans if span.state is RecordState.ACQUIRED)
+
+    def in_flight_records(self, now_ms: int, max_locks: int) -> InFlightRecords:
+        """The window's totals, and its first locks."""
+        return in_flight_records(self._spans, now_ms, max_locks)
 
     def holder(self, offset: int) -> str:
         """The member that holds the record, "" if none."""

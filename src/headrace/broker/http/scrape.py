@@ -17,10 +17,9 @@ from headrace.metrics.text_format import TextFormat, end_of_text, render_family
 
 log = logging.getLogger(__package__)
 
-SLICE_S: Final = (
-    0.0002  # with 1 ms, the p99 of Produce during scrapes was 5.9 times that without, now 2.7
-)
-"""Of the loop's time, before other work is served: a fifth of the limit of 5 ms."""
+SLICE_S: Final = 0.0002
+"""Of the loop's time, before other work is served. With 1 ms, the p99 of Produce during scrapes of
+10,000 partitions was 5.9 times that without scrapes; with 0.2 ms it is 2.7 times."""
 PART_CHARS: Final = 256 * 1024
 GZIP_LEVEL: Final = 1
 """The text shrinks to a twentieth at any level, and this is the fastest."""

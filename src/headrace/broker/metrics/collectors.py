@@ -29,6 +29,7 @@ from headrace.broker.metrics.process_collector import (
 )
 from headrace.broker.metrics.replica_collector import ReplicaCollector, ReplicaCollectorHost
 from headrace.broker.metrics.request_collector import RequestCollector, RequestCollectorHost
+from headrace.broker.metrics.share_collector import ShareCollector, ShareCollectorHost
 from headrace.broker.metrics.store_collector import StoreCollector, StoreCollectorHost
 from headrace.broker.metrics.telemetry_collectors import (
     TelemetryCollectorsHost,
@@ -49,6 +50,7 @@ class CollectorsHost(
     ProcessCollectorHost,
     ReplicaCollectorHost,
     RequestCollectorHost,
+    ShareCollectorHost,
     StoreCollectorHost,
     TelemetryCollectorsHost,
     Protocol,
@@ -77,5 +79,6 @@ def build_collectors(
         LogCollector(broker),
         PartitionCollector(broker),
         LagCollector(broker),
+        ShareCollector(broker),
         *telemetry_collectors(broker),
     )

@@ -106,7 +106,9 @@ class ReceiveBuffer:
             self.bytes = bytearray(capacity)
             self._view = memoryview(self.bytes)
         else:
-            self.bytes = self._view = memoryview(mmap.mmap(-1, capacity))
+            self.bytes = self._view = memoryview(
+                mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            )
 
     def _make_room(self) -> None:
         """Moves the incomplete last frame, or enlarges the buffer, when the buffer is full to its

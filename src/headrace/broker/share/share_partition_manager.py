@@ -22,6 +22,7 @@ from headrace.broker.share.share_partition_runner import (
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.sole_leader import SoleLeader
+from headrace.share.in_flight import NOTHING_LOADED, InFlightRecords
 from headrace.share.share_session import SessionKey, SharedPartition, ShareSessions
 
 
@@ -79,6 +80,21 @@ class SharePartitionManager:
         if not isinstance(leader, SoleLeader):
             return AcknowledgeOutcome(leader)
         return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def in_flight(self, key: SharePartitionKey, max_locks: int) -> InFlightRecords | None:
+        """What the group's members hold; None if this broker does not lead the partition."""
+        live = self._live.get(key)
+        if live is not None:
+            if live.window is None:
+                return NOTHING_LOADED  # it loads: nothing is acquired yet
+            return live.window.in_flight_records(live.now_ms(), max_locks)
+        topic = self._host.partitions.by_id.get(key.topic_id)
+        leader = None if topic is None else topic.find(key.partition)
+        return NOTHING_LOADED if isinstance(leader, SoleLeader) else None
+
+    def loaded(self) -> list[SharePartitionRunner]:
+        """The share partitions whose state is loaded."""
+        return [live for live in self._live.values() if live.window is not None]
 
     def _remove_partition(self, live: SharePartitionRunner) -> None:
         self._live.pop(live.key, None)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
 
-RECEIVE_BYTES: Final = 20 * 1024
+RECEIVE_BYTES: Final = 18 * 1024
 """What OpenSSL gets at once: a key update has 27 bytes and costs some microseconds. A connection
 keeps a third more than this, and than `ENCRYPT_BYTES`, once it has been busy."""
 RECEIVES_PER_WAKE_UP: Final = 8

@@ -1,7 +1,5 @@
 """`headrace share`: list, describe, move and delete share groups (queues)."""
 
-from collections.abc import Mapping
-
 import typer
 
 from headrace.cli.command import command
@@ -11,25 +9,23 @@ from headrace.cli.group.group_commands import no_group, show_groups
 from headrace.cli.group.group_options import OnlyTopics, Shift, States, To, ToFile, Topics
 from headrace.cli.group.group_removal import PlannedRemoval, delete_named, only_one, remove_planned
 from headrace.cli.group.seek import PlannedMove, goal_of, move_group, plan_move
+from headrace.cli.group.share_facts import Positions, group_blocks, group_facts, known_or_none
 from headrace.cli.options import ShareGroupName, ShareGroupNames
-from headrace.cli.output import Block, Fields, Table
+from headrace.cli.output import Table
 from headrace.cli.session import Session
 from headrace.client.admin.groups import SHARE, GroupDescription, ListedGroup
 from headrace.client.admin.shares import (
-    SharePosition,
     alter_share_offsets,
     delete_share_offsets,
     describe_share_group,
     share_offsets,
 )
 from headrace.client.client import ClusterClient
-from headrace.client.results import Refusal, TopicPartition
+from headrace.client.results import Refusal
 
 app = typer.Typer(
     help="List, describe, move and delete share groups (queues).", no_args_is_help=True
 )
-
-Positions = Mapping[TopicPartition, SharePosition]
 
 
 @command(app, "list")
@@ -40,87 +36,20 @@ def list_(session: Session, state: States = []) -> None:
 
 @command(app, "describe")
 def describe(session: Session, groups: ShareGroupNames) -> None:
-    """Show the state, members, start offsets and lag of share groups."""
+    """Show the state, members, start offsets, lag and locked records of share groups."""
 
     async def work(client: ClusterClient) -> list[tuple[GroupDescription, Positions]]:
         found: list[tuple[GroupDescription, Positions]] = []
         for name in groups:
             group = await _find_share_group(client, name, session.timeout_s)
-            found.append((group, await share_offsets(client, name, timeout_s=session.timeout_s)))
+            positions = await share_offsets(client, name, timeout_s=session.timeout_s, locks=True)
+            found.append((group, positions))
         return found
 
     found = session.run(work)
-    facts = [
-        {
-            "group": group.group_id,
-            "state": group.state,
-            "epoch": group.epoch,
-            "assignor": group.assignor or None,
-            "members": [
-                {
-                    "member": member.member_id,
-                    "client": member.client_id,
-                    "host": member.host,
-                    "partitions": [str(each) for each in member.partitions],
-                }
-                for member in group.members
-            ],
-            "partitions": [
-                {
-                    "topic": each.topic,
-                    "partition": each.partition,
-                    "start_offset": _known_or_none(position.start_offset),
-                    "lag": _known_or_none(position.lag),
-                    "lag_seconds": _seconds(position),
-                }
-                for each, position in sorted(positions.items())
-            ],
-        }
-        for group, positions in found
-    ]
-    blocks: list[Block] = []
-    for group, positions in found:
-        blocks.extend(_share_group_blocks(group, positions))
+    facts = [group_facts(group, positions) for group, positions in found]
+    blocks = [block for group, positions in found for block in group_blocks(group, positions)]
     session.output.show(facts, *blocks)
-
-
-def _known_or_none(number: int) -> int | None:
-    return None if number < 0 else number
-
-
-def _seconds(position: SharePosition) -> float | None:
-    return None if position.lag_ms < 0 else position.lag_ms / 1000
-
-
-def _share_group_blocks(group: GroupDescription, positions: Positions) -> list[Block]:
-    blocks: list[Block] = [
-        Fields(
-            [
-                ("GROUP", group.group_id),
-                ("STATE", group.state),
-                ("EPOCH", group.epoch),
-                ("MEMBERS", len(group.members)),
-            ]
-        )
-    ]
-    rows = [
-        (
-            *each,
-            _known_or_none(position.start_offset),
-            _known_or_none(position.lag),
-            _seconds(position),
-        )
-        for each, position in sorted(positions.items())
-    ]
-    if rows:
-        blocks.append(Table(("TOPIC", "PARTITION", "START", "LAG", "LAG (S)"), rows))
-    if group.members:
-        members = [
-            (member.member_id, member.client_id, member.host, [str(p) for p in member.partitions])
-            for member in group.members
-        ]
-        blocks.append(Table(("MEMBER", "CLIENT", "HOST", "PARTITIONS"), members))
-    return blocks
 
 
 async def _find_share_group(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
@@ -190,7 +119,7 @@ def delete(
         }
         for name in topic
     ]
-    rows = [(*each, _known_or_none(at.start_offset)) for each, at in sorted(held.items())]
+    rows = [(*each, known_or_none(at.start_offset)) for each, at in sorted(held.items())]
     table = Table(("TOPIC", "PARTITION", "START TO DELETE"), rows)
     action = f"delete the state of share group {group!r} in {', '.join(topic)}"
 

@@ -1,7 +1,7 @@
 """The stored delivery states of share partitions (KIP-932): what was delivered, and how often.
 
-Locks are not stored: only the leader of a partition knows which records are acquired now. The
-request needs CLUSTER_ACTION on the cluster.
+Locks are not stored: only the leader of a partition knows which records are acquired now
+(`share_locks`). The request needs CLUSTER_ACTION on the cluster.
 """
 
 import asyncio

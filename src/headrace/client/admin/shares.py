@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.admin.groups import SHARE, GroupDescription, describe_modern_group
+from headrace.client.admin.share_locks import ShareLocks, locks_of
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.coordinator_request import send_or_refuse, send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
@@ -46,6 +47,8 @@ class SharePosition:
     lag: int
     lag_ms: int = -1
     """The age of the first record that is not finished; only Headrace sends it."""
+    locks: ShareLocks | None = None
+    """If the request asked for them; only Headrace sends them."""
 
 
 async def describe_share_group(
@@ -64,14 +67,18 @@ async def describe_share_group(
 
 
 async def share_offsets(
-    client: ClusterClient, group: str, *, timeout_s: float
+    client: ClusterClient, group: str, *, timeout_s: float, locks: bool = False
 ) -> dict[TopicPartition, SharePosition]:
-    """Every partition for which the group has a start offset; raises `RequestRefused`."""
+    """Every partition for which the group has a start offset; raises `RequestRefused`.
+
+    With `locks`, also the records that members hold now.
+    """
     found = await send_to_coordinator(
         CoordinatorNode(group),
         client,
         DescribeShareGroupOffsetsRequest(
-            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)],
+            include_locks=locks,
         ),
         DescribeShareGroupOffsetsResponse,
         lambda got: got.groups,
@@ -107,7 +114,7 @@ def _positions(
 ) -> dict[TopicPartition, SharePosition]:
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
-            each.start_offset, each.lag, each.lag_ms
+            each.start_offset, each.lag, each.lag_ms, locks_of(each)
         )
         for topic in found.topics
         for each in topic.partitions

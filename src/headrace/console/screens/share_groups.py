@@ -1,15 +1,16 @@
-"""Share groups (KIP-932): members, start offsets, lag, delivery counts, moves.
+"""Share groups (KIP-932): members, start offsets, lag, locks, delivery counts, moves.
 
 A share group is listed with the other groups; this list has what only share groups have.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
 from headrace.client.admin.groups import SHARE, GroupDescription, delete_groups
+from headrace.client.admin.share_locks import ShareLock, ShareLocks, UnheldRecords
 from headrace.client.admin.share_states import (
     DeliveryState,
     ShareState,
@@ -49,6 +50,7 @@ CACHE_S: Final = 2.0
 LIST_CACHE_S: Final = 5.0
 STATES_READ: Final = 100
 """The stored delivery states need one request for each partition; only the first ones are read."""
+RANGES_SHOWN: Final = 200
 
 
 async def show_list(page: Page) -> Response:
@@ -119,14 +121,71 @@ class ShareRow(NamedTuple):
     lag: int | None
     state: ShareState | None
     problem: str | None
-
-    def records(self, state: DeliveryState) -> int:
-        ranges = () if self.state is None else self.state.ranges
-        return sum(each.records for each in ranges if each.state is state)
+    locks: ShareLocks | None
+    """None if the cluster does not tell, or the leader did not answer."""
 
     @property
-    def deliveries(self) -> int | None:
-        return None if self.state is None else self.state.most_deliveries
+    def to_redeliver(self) -> int | None:
+        return self._records(lambda unheld: unheld.available, DeliveryState.AVAILABLE)
+
+    @property
+    def acknowledged(self) -> int | None:
+        return self._records(lambda unheld: unheld.acknowledged, DeliveryState.ACKNOWLEDGED)
+
+    @property
+    def archived(self) -> int | None:
+        """Including records whose dead letters are not written yet."""
+        return self._records(
+            lambda unheld: unheld.archived + unheld.archiving,
+            DeliveryState.ARCHIVED,
+            DeliveryState.ARCHIVING,
+        )
+
+    def _records(
+        self, of_leader: Callable[[UnheldRecords], int], *stored: DeliveryState
+    ) -> int | None:
+        """What the leader says; otherwise the stored state, in which locked records count too."""
+        if self.locks is not None and self.locks.unheld is not None:
+            return of_leader(self.locks.unheld)
+        if self.state is None:
+            return None
+        return sum(each.records for each in self.state.ranges if each.state in stored)
+
+    @property
+    def most_deliveries(self) -> int | None:
+        """Of a record that is locked now, or whose state is stored."""
+        known = [] if self.state is None else [self.state.most_deliveries]
+        if self.locks is not None:
+            known += [lock.deliveries for lock in self.locks.locks]
+        return max(known, default=None)
+
+
+class HeldRecords(NamedTuple):
+    """The locks of a share group."""
+
+    records: int | None
+    """None if no leader tells."""
+    locks: list[tuple[TopicPartition, ShareLock]]
+    omitted: int
+    unknown: int
+    """Partitions whose leader did not tell."""
+
+    @property
+    def members(self) -> int:
+        return len({lock.member for _, lock in self.locks})
+
+
+def held_records(locks: Mapping[TopicPartition, ShareLocks | None]) -> HeldRecords:
+    """The locks of all partitions, as far as they are shown."""
+    told = {each: found for each, found in locks.items() if found is not None}
+    all_locks = [(each, lock) for each, found in told.items() for lock in found.locks]
+    shown = all_locks[:RANGES_SHOWN]
+    return HeldRecords(
+        sum(found.acquired for found in told.values()) if told else None,
+        shown,
+        len(all_locks) - len(shown) + sum(found.omitted for found in told.values()),
+        len(locks) - len(told),
+    )
 
 
 async def show(page: Page) -> Response:
@@ -143,12 +202,16 @@ async def show(page: Page) -> Response:
         "share_group.html",
         group=group,
         rows=paged(rows, page.integer("page", 1, low=1), page.integer("size", DEFAULT_PAGE_SIZE)),
-        ranges=ranges[:200],
+        held=held_records({row.partition: row.locks for row in rows}),
+        clients={each.member_id: each.client_id for each in group.members},
+        ranges=ranges[:RANGES_SHOWN],
         range_count=len(ranges),
         total=sum(known) if known else None,
-        most_deliveries=max((row.deliveries or 0 for row in rows), default=0),
-        archived=sum(row.records(DeliveryState.ARCHIVED) for row in rows),
-        redelivered=sum(row.records(DeliveryState.AVAILABLE) for row in rows),
+        most_deliveries=max(
+            (row.state.most_deliveries for row in rows if row.state is not None), default=0
+        ),
+        archived=sum(row.archived or 0 for row in rows),
+        to_redeliver=sum(row.to_redeliver or 0 for row in rows),
         topics=sorted({row.partition.topic for row in rows}),
         problem=problem,
         level_of=level_of,
@@ -160,7 +223,7 @@ async def _read_detail(
     page: Page, name: str
 ) -> tuple[GroupDescription, Sequence[ShareRow], str | None]:
     group = await _find_share_group(page, name)
-    positions = await share_offsets(page.client, name, timeout_s=page.timeout_s)
+    positions = await share_offsets(page.client, name, timeout_s=page.timeout_s, locks=True)
     partitions = sorted(positions)
     problem: str | None = None
     states: Mapping[TopicPartition, ShareState | Refusal] = {}
@@ -186,6 +249,7 @@ async def _read_detail(
                 _known(position.lag),
                 state if isinstance(state, ShareState) else None,
                 None if refused is None else str(refused),
+                position.locks,
             )
         )
     return group, rows, problem
