@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.client.results import TopicPartition as Position
@@ -13,12 +13,19 @@ from headrace.pipeline.batch.checkpoint_directory import Checkpoint
 from headrace.pipeline.core.group_metadata import progress_metadata
 from headrace.pipeline.dead_letters.headers import Facts, letter_headers
 from headrace.pipeline.runner.events import Event, EventKind
+from support.waiting import wait_for
 
 BROKER_SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
 DEADLINE_S = 30.0
+NO_COORDINATOR_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Apache Kafka answers so until the partitions of `__consumer_offsets` have leaders."""
 HOSTILE = '<script>document.title="owned"</script><img src=x onerror="document.title=1">'
 PAGES = {
     "overview": "/",
@@ -100,7 +107,17 @@ def _write_dead_letters(producer: Producer) -> None:
 def _commit(servers: str, group: str, topic: str, offset: int, metadata: str = "") -> None:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     offsets = [TopicPartition(topic, partition, offset, metadata) for partition in range(6)]
-    consumer.commit(offsets=offsets, asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_COORDINATOR_YET:
+                raise
+            return False
+        return True
+
+    wait_for(is_committed, f"group {group} commits", deadline_s=DEADLINE_S)
     consumer.close()
 
 
