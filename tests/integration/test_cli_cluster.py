@@ -56,6 +56,24 @@ def test_a_broker_that_hangs_is_reported_within_the_timeout(cluster: Cluster, cl
     assert answers == {leader: False, 3 - leader: True}
 
 
+def test_lists_name_a_broker_that_hangs_and_show_those_of_the_others(
+    cluster: Cluster, cli: Cli
+) -> None:
+    cluster.pause(2)
+    try:
+        groups = cli("group", "list", "--timeout", "0.5", "--format", "json")
+        transactions = cli("txn", "list", "--timeout", "0.5", "--format", "json")
+    finally:
+        cluster.resume(2)
+    for ended, kind in ((groups, "groups"), (transactions, "transactions")):
+        assert (ended.code, ended.facts) == (3, [])
+        assert ended.stderr.startswith(
+            f"headrace: the {kind} that broker 2 coordinates are missing"
+        )
+        assert ended.stderr.count("\n") == 1
+    assert cli("group", "list").code == 0
+
+
 def test_a_lost_connection_to_the_metadata_store_is_reported(cluster: Cluster, cli: Cli) -> None:
     assert cluster._store is not None
     cluster._store.cut_off(2)

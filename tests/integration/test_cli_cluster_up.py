@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
@@ -110,12 +112,24 @@ def test_with_restart_a_killed_broker_is_restarted(folder: Path, tmp_path: Path)
 
 
 def test_no_process_outlives_a_killed_command(folder: Path) -> None:
-    with ClusterUp(folder) as cluster:
+    with ClusterUp(folder, "--console") as cluster:
+        started = cluster.wait_for_event(lambda event: event["event"] == "console", "the console")
+        console = str(started["url"])
+        wait_for(lambda: _answers(console), "the console serves", deadline_s=DEADLINE_S)
         pids = [cluster.pid(broker) for broker in (1, 2, 3)]
         cluster.process.send_signal(signal.SIGKILL)
         cluster.process.wait(DEADLINE_S)
         for pid in pids:
             wait_for(lambda: not _lives(pid), "it ends", deadline_s=DEADLINE_S)  # noqa: B023
+        wait_for(lambda: not _answers(console), "the console ends", deadline_s=DEADLINE_S)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=DEADLINE_S) as answer:
+            return b"Headrace" in answer.read()
+    except (URLError, ConnectionError):
+        return False
 
 
 def _lives(pid: int) -> bool:

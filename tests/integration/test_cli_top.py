@@ -66,14 +66,26 @@ def test_all_views_are_printed_once(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_with_metrics_the_times_of_requests_are_shown(tmp_path: Path) -> None:
-    settings = {"headrace.http.listener": f"http://127.0.0.1:{free_port()}"}
+    """The port wants a login; without one, the command says so and uses Kafka's protocol."""
+    token = tmp_path / "token"
+    token.write_text("secret-token\n")
+    settings = {
+        "headrace.http.listener": f"http://127.0.0.1:{free_port()}",
+        "headrace.http.authentication": "bearer",
+        "headrace.http.bearer.token.file": str(token),
+    }
     with Broker(settings=settings) as broker:
         cli = Cli(broker.bootstrap_servers, tmp_path)
         cli.ok("produce", "orders", "-v", "one")
         cli.ok("consume", "orders", "-g", "billing", "-e")
         words = ("top", "--once", "--interval", "0.2", "--format", "json")
-        facts = json.loads(cli.ok(*words))
-        without = json.loads(cli.ok(*words, "--no-metrics"))
+        allowed = cli(*words, env={"HEADRACE_HTTP_BEARER_TOKEN": "secret-token"})
+        refused = cli(*words)
+        unasked = cli(*words, "--no-metrics")
+    assert (allowed.stderr, unasked.stderr) == ("", "")
+    assert refused.stderr.startswith("headrace: broker 1 refused its metrics: 401 Unauthorized; ")
+    facts, without = json.loads(allowed.stdout), json.loads(unasked.stdout)
+    assert json.loads(refused.stdout)["requests"] == []
     produce = next(each for each in facts["requests"] if each["request"] == "Produce")
     assert produce["p99_ms"] > 0
     assert facts["brokers"][0]["requests_per_s"] > 0

@@ -5,6 +5,7 @@ unknown name              `not_found` and `missing`, with "Did you mean ...?"
 unknown partition         `no_partition`
 refused by the broker     `refused` and `sentence`
 raised by a lower layer   `explain`
+silent broker             `unlisted`
 """
 
 from collections.abc import Iterable
@@ -69,6 +70,12 @@ def refused(what: str, refusal: Refusal) -> CommandFailed:
 def sentence(refusal: Refusal) -> str:
     """The broker's reason, with its error code."""
     return f"{refusal.message.rstrip('.')} ({refusal.code.name})"
+
+
+def unlisted(broker: int, kind: str, error: ClientError) -> str:
+    """A broker did not list what it coordinates; the others did."""
+    last = error.last if isinstance(error, DeadlineExceeded) else None
+    return f"the {kind} that broker {broker} coordinates are missing: {last or error}"
 
 
 def explain(error: Exception) -> CommandFailed:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.cli.control_characters import escape_controls
-from headrace.cli.error_messages import missing, sentence
+from headrace.cli.error_messages import missing, sentence, unlisted
 from headrace.cli.exit_codes import NOT_FOUND_CODES as _NOT_FOUND
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.yaml_text import to_yaml
+from headrace.client.errors import ClientError
 from headrace.client.results import Refusal
 
 _GAP = "  "
@@ -187,6 +188,13 @@ def report(
         else:
             remark(f"{kind} {name!r}: {sentence(why)}")
     return code_of(len(outcomes), list(failed.values()))
+
+
+def report_silent(failures: Mapping[int, ClientError], kind: str) -> ExitCode:
+    """Names the brokers that did not list what they coordinate, such as groups."""
+    for broker, error in failures.items():
+        remark(unlisted(broker, kind, error))
+    return ExitCode.PARTIAL if failures else ExitCode.OK
 
 
 def code_of(total: int, failures: Sequence[Refusal]) -> ExitCode:

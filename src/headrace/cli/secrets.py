@@ -19,7 +19,14 @@ from headrace.client.login.security import SECRETS
 FILE: Final = ".file"
 COMMAND: Final = ".command"
 COMMAND_TIMEOUT_S: Final = 60.0
-_SECRET_WORDS: Final = ("password", "secret", "jaas.config", "token.value", "passphrase")
+_SECRET_WORDS: Final = (
+    "password",
+    "secret",
+    "jaas.config",
+    "token.value",
+    "http.bearer.token",
+    "passphrase",
+)
 _READABLE_BY_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 
 

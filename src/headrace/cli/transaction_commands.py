@@ -10,7 +10,7 @@ from headrace.cli.confirmation import Execute, is_approved
 from headrace.cli.error_messages import not_found, refused, usage
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import OptionalTopicNames, name_argument
-from headrace.cli.output import Block, Fields, Table, remark
+from headrace.cli.output import Block, Fields, Table, remark, report_silent
 from headrace.cli.position_parser import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
 from headrace.cli.timestamps import iso_time
@@ -25,6 +25,7 @@ from headrace.client.admin.transactions import (
     list_transactions,
     write_abort_marker,
 )
+from headrace.client.broker_requests import Listing
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
@@ -71,11 +72,11 @@ def list_(
             help="List only transactions that have been open for longer, such as 30s or 5m.",
         ),
     ] = None,
-) -> None:
+) -> ExitCode:
     """List transactional ids and the state of their transactions."""
     longer_ms = -1 if longer_than is None else parse_duration_ms(longer_than, "--longer-than")
 
-    async def work(client: ClusterClient) -> list[ListedTransaction]:
+    async def work(client: ClusterClient) -> Listing[ListedTransaction]:
         return await list_transactions(
             client,
             timeout_s=session.timeout_s,
@@ -84,6 +85,7 @@ def list_(
             longer_than_ms=longer_ms,
         )
 
+    listed = session.run(work)
     facts = [
         {
             "transactional_id": each.transactional_id,
@@ -91,10 +93,11 @@ def list_(
             "state": each.state,
             "coordinator": each.coordinator,
         }
-        for each in session.run(work)
+        for each in listed.items
     ]
     headers = ("TRANSACTIONAL-ID", "PRODUCER-ID", "STATE", "COORDINATOR")
     session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+    return report_silent(listed.failures, "transactions")
 
 
 @command(app, "describe")
@@ -106,7 +109,7 @@ def describe(session: Session, transactional_id: Id) -> None:
 
     found = session.run(work)
     started = found.start_ms if found.start_ms >= 0 else None
-    age_ms = None if started is None else max(0, SystemClock().wall_ms() - started)
+    age_ms = found.open_for_ms(SystemClock().wall_ms())
     facts = {
         "transactional_id": found.transactional_id,
         "state": found.state,
@@ -133,7 +136,7 @@ async def _find_transaction(
     if found.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise refused(f"transactional id {transactional_id!r}", found)
     listed = await list_transactions(client, timeout_s=timeout_s)
-    known = [each.transactional_id for each in listed]
+    known = [each.transactional_id for each in listed.items]
     raise not_found("transactional id", transactional_id, known)
 
 

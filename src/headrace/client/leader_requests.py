@@ -28,11 +28,13 @@ async def send_to_leaders(
     *,
     timeout_s: float,
     patience_s: float = PATIENCE_S,
+    partial: bool = False,
 ) -> Answers[V]:
     """One answer for each partition; a partition without a leader, or unknown, gets a refusal.
 
     The call waits up to `patience_s` for a partition without a leader. It waits for the successor
-    of an unreachable leader until `timeout_s`, and then raises `DeadlineExceeded`.
+    of an unreachable leader until `timeout_s`, and then raises `DeadlineExceeded`. If `partial`, an
+    unreachable leader is treated like no leader.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -53,10 +55,10 @@ async def send_to_leaders(
             lost = error or lost
         left = [each for each in left if _has_moved(answers.get(each))]
         waited_s = loop.time() - began
-        if not left or waited_s >= (timeout_s if lost else patience_s):
+        if not left or waited_s >= (timeout_s if lost and not partial else patience_s):
             break
         await asyncio.sleep(min(PAUSE_S * attempt, LONGEST_PAUSE_S))
-    if lost is not None:
+    if lost is not None and not partial:
         what = f"a request to the leader of {left[0]}"
         raise DeadlineExceeded(what, timeout_s, attempt, lost) from lost
     return answers

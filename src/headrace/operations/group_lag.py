@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from headrace.client.admin.consumer_lag import ConsumerLag, partition_lags
 from headrace.client.admin.groups import GroupDescription, GroupMember, ListedGroup
 from headrace.client.admin.offsets import CommittedOffset, committed_offsets, offsets_of_groups
+from headrace.client.broker_requests import ANSWER_S, Listing
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
@@ -74,16 +75,27 @@ async def lags_of_group(
 
 
 async def lags_of_groups(
-    client: ClusterClient, groups: Sequence[ListedGroup], timeout_s: float
+    client: ClusterClient, groups: Listing[ListedGroup], timeout_s: float
 ) -> Mapping[str, TotalLag]:
-    """The lag of each group that can be read now."""
-    committed = await _committed(client, groups, timeout_s)
+    """The lag of each group that can be read now.
+
+    If a broker has not listed its groups, the lag in the partitions that it leads is unknown.
+    """
+    partial = bool(groups.failures)
+    if partial:
+        timeout_s = min(timeout_s, ANSWER_S)
+    committed = await _committed(client, groups.items, timeout_s)
     positions: dict[TopicPartition, set[int]] = {}
     for offsets in committed.values():
         for each, at in offsets.items():
             positions.setdefault(each, set()).add(at.offset)
     found = await partition_lags(
-        client, positions, SystemClock().wall_ms(), timeout_s=timeout_s, patience_s=0
+        client,
+        positions,
+        SystemClock().wall_ms(),
+        timeout_s=timeout_s,
+        patience_s=0,
+        partial=partial,
     )
     totals = {}
     for group, offsets in committed.items():

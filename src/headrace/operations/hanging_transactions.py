@@ -64,9 +64,10 @@ async def _partitions_known_to_coordinators(
     wanted = sorted(set(producer_ids))
     if not wanted:
         return set()
-    listed = await list_transactions(client, timeout_s=timeout_s, producer_ids=wanted)
+    found_ids = await list_transactions(client, timeout_s=timeout_s, producer_ids=wanted)
     known: set[tuple[int, TopicPartition]] = set()
-    for each in listed:
+    # A transaction whose coordinator does not answer is not known to hang.
+    for each in found_ids.complete():
         found = await describe_transaction(client, each.transactional_id, timeout_s=timeout_s)
         if not isinstance(found, Refusal):
             known |= {(found.producer_id, partition) for partition in found.partitions}

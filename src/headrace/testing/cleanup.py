@@ -24,7 +24,7 @@ async def take_inventory(client: ClusterClient, timeout_s: float) -> Inventory:
     )
     return Inventory(
         frozenset((topic.name, topic.topic_id) for topic in topics if not topic.is_internal),
-        frozenset(group.group_id for group in groups),
+        frozenset(group.group_id for group in groups.complete()),
     )
 
 

@@ -16,6 +16,7 @@ from headrace.client.admin.brokers import describe_cluster
 from headrace.client.admin.groups import GroupDescription, ListedGroup, list_groups
 from headrace.client.admin.offsets import commit_offsets, committed_offsets, list_bounds
 from headrace.client.admin.topics import NewTopic, create_topics, list_topics
+from headrace.client.broker_requests import Listing
 from headrace.client.client import ClusterClient
 from headrace.client.errors import RequestRefused
 from headrace.client.login.security import Security
@@ -298,10 +299,10 @@ class Headrace:
 
     def groups(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
         """The state of each group, by group id."""
-        found: list[ListedGroup] = self._call(
+        found: Listing[ListedGroup] = self._call(
             lambda client: list_groups(client, timeout_s=timeout_s)
         )
-        return {group.group_id: group.state for group in found}
+        return {group.group_id: group.state for group in found.complete()}
 
     def describe_group(
         self, group: str, *, timeout_s: float = TIMEOUT_S

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.client.admin.offsets import LATEST, FoundOffset, list_offsets
 from headrace.client.client import ClusterClient
-from headrace.client.errors import DeadlineExceeded
+from headrace.client.errors import ConnectionFailed, DeadlineExceeded
 from headrace.client.leader_requests import send_to_leaders
 from headrace.client.network.retry import Backoff
 from headrace.client.results import Refusal, TopicPartition
@@ -122,6 +122,25 @@ def test_an_unreachable_leader_is_named_in_the_error() -> None:
                 leads((one, two), 2)
             with pytest.raises(DeadlineExceeded, match=f"cannot connect to {two.address}"):
                 await latest(client, timeout_s=0.1)
+
+    asyncio.run(run())
+
+
+def test_a_partial_answer_lacks_the_partitions_of_an_unreachable_leader() -> None:
+    async def run() -> None:
+        async with FakeBroker(1) as one, client_of(one) as client:
+            async with FakeBroker(2) as two:
+                leads((one, two), 2)
+
+            async def ask(leader: int, of: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+                raise ConnectionFailed("the leader is dead")
+
+            answers = await send_to_leaders(
+                client, [AT], ask, timeout_s=TIMEOUT_S, patience_s=0, partial=True
+            )
+            refusal = answers[AT]
+            assert isinstance(refusal, Refusal)
+            assert refusal.code is ErrorCode.LEADER_NOT_AVAILABLE
 
     asyncio.run(run())
 

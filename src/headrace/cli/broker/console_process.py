@@ -20,9 +20,17 @@ class ConsoleProcess:
     """A running console; it prints its address itself."""
 
     def __init__(
-        self, servers: str, settings: Mapping[str, str] | None = None, *, free_port: bool = False
+        self,
+        servers: str,
+        settings: Mapping[str, str] | None = None,
+        *,
+        listen: str | None = None,
+        output: int = STDERR,
     ) -> None:
-        """`settings` are those of a client; visitors log in with credentials of their own."""
+        """`settings` are those of a client; visitors log in with credentials of their own.
+
+        The file descriptor `output` gets what the console prints and logs.
+        """
         given = (settings or {}).items()
         chosen = [f"{name}={value}" for name, value in given if name not in _SECRETS]
         words = [word for setting in chosen for word in ("-X", setting)]
@@ -34,13 +42,18 @@ class ConsoleProcess:
                 *(sys.executable, "-m", "headrace", "console", "--until-stdin-ends"),
                 *("-b", servers),
                 *words,
-                *(("--listen", "127.0.0.1:0") if free_port else ()),
+                *(("--listen", listen) if listen is not None else ()),
             ],
             stdin=subprocess.PIPE,
-            stdout=STDERR,  # a caller may read the broker's stdout, or close it
+            stdout=output,  # not stdout: a caller may read the broker's, or close it
+            stderr=output,
             env=environment,
             start_new_session=True,  # Ctrl-C reaches the broker, which stops the console
         )
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
 
     def stop(self) -> None:
         if self._process.stdin is not None:

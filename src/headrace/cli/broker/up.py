@@ -103,7 +103,7 @@ def _console_starter(
         return ConsoleProcess(
             broker.bootstrap_servers,
             None if client_file is None else _read_file(client_file),
-            free_port=options.port == 0,
+            listen="127.0.0.1:0" if options.port == 0 else None,
         )
 
     return begin

@@ -21,7 +21,7 @@ from headrace.cli.error_messages import not_found, sentence, usage
 from headrace.cli.exit_codes import CommandFailed, ExitCode
 from headrace.cli.options import OnlyPartitions, OptionalTopicNames
 from headrace.cli.output import Table, code_of, remark
-from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
+from headrace.cli.session import Session, parse_partitions, partitions_of
 from headrace.client.admin.elections import ElectionType, elect_leaders
 from headrace.client.client import ClusterClient
 from headrace.client.metadata import PartitionInfo
@@ -216,10 +216,11 @@ def elect(
         return None
 
     async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        # The controller is the one that this view names, not that of any broker.
+        overview = await _overview_of(client, session, topics)
         wanted = None
         if topics:
-            found = await find_topics(client, topics, timeout_s=session.timeout_s)
-            wanted = [each for topic in found for each in partitions_of(topic, chosen)]
+            wanted = [each for topic in overview.topics for each in partitions_of(topic, chosen)]
         return await elect_leaders(client, election, wanted, timeout_s=session.timeout_s)
 
     return _report_election(session, session.run(work))

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from headrace import __version__
 from headrace.cli.broker.banner import program_name
@@ -65,16 +65,23 @@ class Lines:
         sys.stdout.flush()
 
 
+class Heading(NamedTuple):
+    """What stays on the screen while the cluster runs."""
+
+    servers: str
+    zookeeper: Callable[[], str]
+    folder: str
+    profile: str | None = None
+    http: tuple[str, ...] = ()
+    """The URLs of the brokers' HTTP ports."""
+    console: str | None = None
+
+
 class LiveTable:
     """A screen that a thread of rich redraws."""
 
-    def __init__(
-        self, servers: str, zookeeper: Callable[[], str], folder: str, profile: str | None = None
-    ) -> None:
-        self._servers = servers
-        self._profile = profile
-        self._zookeeper = zookeeper
-        self._folder = folder
+    def __init__(self, heading: Heading) -> None:
+        self._of = heading
         self._view = ClusterView(())
         self._note = "starting"
 
@@ -102,16 +109,19 @@ class LiveTable:
         from rich.text import Text
 
         yield Text(f"Headrace {__version__}, {len(self._view.brokers)} brokers", style="bold")
-        rows = {
-            "clients connect to": self._servers,
-            "ZooKeeper": self._zookeeper(),
-            "data directory": self._folder,
-        }
-        if self._profile is None:
-            cluster = f"-b {self._servers}"
+        of = self._of
+        rows = {"clients connect to": of.servers, "ZooKeeper": of.zookeeper()}
+        if of.http:
+            rows["metrics"] = ",".join(f"{url}/metrics" for url in of.http)
+            rows["probes"] = "/livez and /readyz on the ports of the metrics"
+        if of.console is not None:
+            rows["console"] = of.console
+        rows["data directory"] = of.folder
+        if of.profile is None:
+            cluster = f"-b {of.servers}"
         else:
-            rows["client settings"] = self._profile
-            cluster = f"--profile {self._profile}"
+            rows["client settings"] = of.profile
+            cluster = f"--profile {of.profile}"
         gap = 2
         room = width - max(map(len, rows)) - gap
         table = Table.grid(padding=(0, gap))
@@ -128,7 +138,7 @@ class LiveTable:
         yield _broker_table(view)
         for broker in view.brokers:
             if broker.state == DEAD:
-                log = broker.log.removeprefix(f"{self._folder}/")
+                log = broker.log.removeprefix(f"{self._of.folder}/")
                 yield Text(f"\nbroker {broker.id} {broker.ended}; end of {log}:", "red")
                 for line in broker.last_lines[-3:] or ("(empty)",):
                     yield Text(f"  {line}", overflow="ellipsis", no_wrap=True)
@@ -219,15 +229,13 @@ def _partitions_to_show(overview: Overview) -> dict[TopicPartition, PartitionInf
 
 
 @contextmanager
-def open_screen(
-    servers: str, zookeeper: Callable[[], str], folder: str, profile: str | None = None
-) -> Iterator[Screen]:
+def open_screen(heading: Heading) -> Iterator[Screen]:
     """A live screen on a terminal, JSON lines in a pipe."""
     if not is_live_terminal():
         yield Lines()
         return
     from rich.live import Live
 
-    screen = LiveTable(servers, zookeeper, folder, profile)
+    screen = LiveTable(heading)
     with Live(screen, refresh_per_second=REFRESHES_PER_SECOND):
         yield screen

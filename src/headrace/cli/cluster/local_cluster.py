@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from headrace.cli.cluster.local_broker import LocalBroker
+from headrace.cli.cluster.local_console import LocalConsole, console_port
 from headrace.cli.cluster.process_reaper import ProcessReaper
 from headrace.cli.exit_codes import CommandFailed
 from headrace.cluster.replication_settings import replication_settings
@@ -49,6 +50,7 @@ class LocalClusterPlan(NamedTuple):
     secure: bool = False
     http: int | None = None
     """The HTTP port of the first broker; the others use the next ports. 0 selects free ports."""
+    console: bool = False
 
 
 class LocalCluster:
@@ -61,6 +63,7 @@ class LocalCluster:
             LocalBroker(number, port, plan.folder / f"broker-{number}", http_port)
             for number, (port, http_port) in enumerate(_choose_ports(plan), start=1)
         ]
+        self.console = LocalConsole(self._console_port(), plan.folder) if plan.console else None
         self.secured = _secured(plan, self.bootstrap_servers) if plan.secure else None
         self._zookeeper: ZooKeeperServer | None = None
         self._reaper: ProcessReaper | None = None
@@ -70,11 +73,15 @@ class LocalCluster:
     def bootstrap_servers(self) -> str:
         return ",".join(f"{LOOPBACK}:{broker.port}" for broker in self.brokers)
 
+    def _console_port(self) -> int:
+        taken = {each for broker in self.brokers for each in (broker.port, broker.http_port)}
+        return console_port(self.plan.port, {port for port in taken if port is not None})
+
     @property
-    def metrics_urls(self) -> list[str]:
-        """Where the brokers serve metrics."""
+    def http_urls(self) -> list[str]:
+        """Where the brokers serve metrics and probes."""
         return [
-            f"http://{LOOPBACK}:{broker.http_port}/metrics"
+            f"http://{LOOPBACK}:{broker.http_port}"
             for broker in self.brokers
             if broker.http_port is not None
         ]
@@ -105,6 +112,8 @@ class LocalCluster:
             for port, option in ((broker.port, "--port"), (broker.http_port, "--http")):
                 if port is not None:
                     _check_free(broker, port, option)
+        if self.console is not None:
+            self.console.check()
 
     def lock(self) -> None:
         """Locks the directory. Raises `CommandFailed` if another cluster runs in it."""
@@ -163,6 +172,12 @@ class LocalCluster:
             named["headrace.http.listener"] = f"http://{LOOPBACK}:{broker.http_port}"
         return named | dict(self.plan.settings)
 
+    def start_console(self) -> None:
+        """Starts the console, if the plan has one."""
+        if self.console is not None:
+            client_file = None if self.secured is None else self.secured.client
+            self.console.start(self.bootstrap_servers, client_file)
+
     def write_state(self, joined: Mapping[int, str] | None = None) -> None:
         """Writes the running processes to a file, for commands in other terminals.
 
@@ -198,6 +213,8 @@ class LocalCluster:
 
     def close(self) -> None:
         """Kills the processes that still run, and unlocks the directory."""
+        if self.console is not None:
+            self.console.stop()
         for broker in self.brokers:
             broker.kill()
         if self._zookeeper is not None:

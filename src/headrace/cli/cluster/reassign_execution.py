@@ -16,7 +16,7 @@ from headrace.cli.session import Session
 from headrace.cli.units import byte_size
 from headrace.client.admin.elections import ElectionType, elect_leaders
 from headrace.client.admin.reassignments import Move, alter_reassignments, list_reassignments
-from headrace.client.admin.throttles import clear_throttle, set_throttle
+from headrace.client.admin.throttles import UNREACHABLE, clear_throttle, set_throttle
 from headrace.client.client import ClusterClient
 from headrace.client.results import TopicPartition
 from headrace.operations.reassignment_plan import PlannedMove, Replicas, broker_totals
@@ -107,7 +107,12 @@ class ReassignJob:
         moves = {each.partition: (each.before, each.after) for each in changes}
         done = await set_throttle(client, moves, self._rate, timeout_s=self._timeout_s)
         for resource, why in done.items():
-            if why is not None:
+            if why is not None and why.code is UNREACHABLE:
+                remark(
+                    f"broker {resource.name} gets no limit, because it does not answer: "
+                    f"{why.message}; if it returns during the move, it copies without a limit"
+                )
+            elif why is not None:
                 raise CommandFailed(
                     f"cannot set a limit on {resource.name}: {sentence(why)}; nothing was moved"
                 )
@@ -146,7 +151,15 @@ class ReassignJob:
         if self._rate is not None:
             brokers = {broker for each in changes for broker in (*each.before, *each.after)}
             topics = {each.partition.topic for each in changes}
-            await clear_throttle(client, sorted(brokers), sorted(topics), timeout_s=self._timeout_s)
+            done = await clear_throttle(
+                client, sorted(brokers), sorted(topics), timeout_s=self._timeout_s
+            )
+            for resource, why in done.items():
+                if why is not None:
+                    remark(
+                        f"the limit of {resource.name} was not removed: {sentence(why)}; "
+                        "headrace cluster reassign --unthrottle removes it"
+                    )
         moved = [each.partition for each in changes]
         outcomes = await elect_leaders(
             client, ElectionType.PREFERRED, moved, timeout_s=self._timeout_s

@@ -1,20 +1,25 @@
 """A snapshot of a cluster in numbers, for `cluster status` and the live table."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from headrace.client.admin.brokers import ClusterInfo, describe_cluster
+from headrace.client.admin.brokers import ClusterInfo
+from headrace.client.admin.cluster_view import current_view
 from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.admin.topics import list_topics
-from headrace.client.client import ClusterClient
-from headrace.client.errors import RequestRefused
+from headrace.client.client import ANY, ClusterClient
+from headrace.client.errors import ClientError, RequestRefused
 from headrace.client.metadata import NO_BROKER, PartitionInfo, TopicInfo
+from headrace.client.network.retry import Deadline
 from headrace.client.results import Refusal, TopicPartition
+from headrace.clock import SystemClock
 
 MIN_ISR: Final = "min.insync.replicas"
+PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,21 @@ class Overview:
 
 
 async def take_overview(client: ClusterClient, *, timeout_s: float) -> Overview:
-    """A snapshot of the cluster, with two requests for a cluster of any size."""
-    cluster = await describe_cluster(client, timeout_s=timeout_s)
-    topics = await list_topics(client, timeout_s=timeout_s)
-    return Overview(cluster, tuple(topics))
+    """A snapshot of the cluster, as its controller sees it."""
+    deadline = Deadline(SystemClock(), timeout_s)
+    while True:
+        view = await current_view(client, timeout_s=timeout_s)
+        any_broker = view.source == ANY
+        try:
+            topics = await list_topics(
+                client, timeout_s=timeout_s, to=view.source, retry=any_broker
+            )
+        except ClientError as error:
+            if any_broker or not error.retriable or deadline.remaining_s() < PAUSE_S:
+                raise
+            await asyncio.sleep(PAUSE_S)  # the controller has stopped; another one is elected
+        else:
+            return Overview(view.cluster, tuple(topics))
 
 
 def broker_facts(overview: Overview) -> list[dict[str, object]]:

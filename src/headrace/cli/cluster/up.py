@@ -22,6 +22,7 @@ from headrace.cli import command
 from headrace.cli.broker.options import DEFAULT_PORT, MAX_PORT
 from headrace.cli.broker.up import data_folder
 from headrace.cli.cluster.cluster_state import (
+    DEAD,
     ELSEWHERE,
     FENCED,
     UNKNOWN,
@@ -29,7 +30,7 @@ from headrace.cli.cluster.cluster_state import (
     ClusterView,
     state_of,
 )
-from headrace.cli.cluster.live_table import Screen, open_screen
+from headrace.cli.cluster.live_table import Heading, Screen, open_screen
 from headrace.cli.cluster.local_broker import LocalBroker, how_it_ended
 from headrace.cli.cluster.local_cluster import (
     EMBEDDED,
@@ -132,6 +133,14 @@ def up(
             "the next ports. 0 selects free ports.",
         ),
     ] = None,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="Start the web console as well, on http://127.0.0.1:9645/ or the next port that "
+            "no broker uses; with --port 0, on a free port.",
+        ),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that fail.")] = False,
     settings: Annotated[
         list[str],
@@ -155,7 +164,7 @@ def up(
         kept = data or default_folder()
         folder = Path(tempfile.mkdtemp(prefix="headrace-")) if ephemeral else kept
         plan = LocalClusterPlan(
-            folder.absolute(), brokers, port, zookeeper, given, ephemeral, secure, http
+            folder.absolute(), brokers, port, zookeeper, given, ephemeral, secure, http, console
         )
         return _run_cluster(LocalCluster(plan), restart=restart)
 
@@ -203,6 +212,7 @@ class _Supervisor:
         self._restarts = {broker.id: _Restarts() for broker in cluster.brokers} if restart else {}
         self._overview: Overview | None = None
         self._was_up = False
+        self._console_ended = False
         self._ended: dict[int, float] = {}
         self._joined: dict[int, BrokerInfo] = {}
 
@@ -213,17 +223,22 @@ class _Supervisor:
         folder = (
             "a temporary directory (--ephemeral)" if cluster.plan.ephemeral else str(cluster.folder)
         )
-        profile = None if cluster.secured is None else str(cluster.secured.client)
-        with open_screen(
-            cluster.bootstrap_servers, lambda: cluster.zookeeper, folder, profile
-        ) as screen:
+        heading = Heading(
+            cluster.bootstrap_servers,
+            lambda: cluster.zookeeper,
+            folder,
+            None if cluster.secured is None else str(cluster.secured.client),
+            tuple(cluster.http_urls),
+            None if cluster.console is None else cluster.console.url,
+        )
+        with open_screen(heading) as screen:
             event = {
                 "event": "starting",
                 "bootstrap_servers": cluster.bootstrap_servers,
                 "folder": str(cluster.folder),
             }
             if cluster.plan.http is not None:
-                event["metrics"] = " ".join(cluster.metrics_urls)
+                event["metrics"] = " ".join(f"{url}/metrics" for url in cluster.http_urls)
             if cluster.secured is not None:
                 event["client_settings"] = str(cluster.secured.client)
             screen.say("starting", event)
@@ -232,6 +247,7 @@ class _Supervisor:
             try:
                 while not stopping.is_set():
                     self._restart_dead_brokers()
+                    self._tend_console(screen)
                     screen.show(self._cluster_view())
                     if self._has_failed_to_start():
                         break
@@ -309,6 +325,21 @@ class _Supervisor:
                 restarts.started()
                 self._cluster.start_broker(broker)
 
+    def _tend_console(self, screen: Screen) -> None:
+        """Starts the console when a broker answers, and tells if it has ended."""
+        console = self._cluster.console
+        if console is None or self._console_ended:
+            return
+        if not console.is_started and self._was_up:
+            self._cluster.start_console()
+            screen.say("", {"event": "console", "url": console.url, "log": str(console.log)})
+        elif console.is_started and not console.runs:
+            self._console_ended = True
+            screen.say(
+                f"the console has ended; its log: {console.log}",
+                {"event": "console", "state": DEAD, "log": str(console.log)},
+            )
+
     def _cluster_view(self) -> ClusterView:
         joined = [self._joined_view(broker) for broker in self._joined_brokers()]
         self._cluster.write_state({broker.id: broker.address for broker in joined})
@@ -379,6 +410,8 @@ class _Supervisor:
 
         The controller is the last.
         """
+        if self._cluster.console is not None:
+            await asyncio.to_thread(self._cluster.console.stop)
         last = self._overview.controller if self._overview is not None else None
         order = sorted(self._cluster.brokers, key=lambda broker: (broker.id == last, broker.id))
         for broker in order:

@@ -34,7 +34,7 @@ from headrace.cli.group.seek import (
     plan_move,
 )
 from headrace.cli.options import GroupName, GroupNames
-from headrace.cli.output import Block, Fields, Table, counted
+from headrace.cli.output import Block, Fields, Table, counted, report_silent
 from headrace.cli.session import Session
 from headrace.client.admin.groups import (
     SHARE,
@@ -48,6 +48,7 @@ from headrace.client.admin.offsets import (
     committed_offsets,
     delete_offsets,
 )
+from headrace.client.broker_requests import Listing
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.operations.group_lag import (
@@ -66,30 +67,33 @@ app = typer.Typer(help="List, describe, move and delete consumer groups.", no_ar
 
 
 @command(app, "list")
-def list_(session: Session, state: States = [], lag: WithLag = False) -> None:
+def list_(session: Session, state: States = [], lag: WithLag = False) -> ExitCode:
     """List consumer groups."""
-    show_groups(session, _is_consumer_group, state, with_lag=lag)
+    return show_groups(session, _is_consumer_group, state, with_lag=lag)
 
 
 def show_groups(
     session: Session, wanted: Filter, states: Sequence[str], *, with_lag: bool = False
-) -> None:
-    """Prints a table of the `wanted` groups in these states."""
+) -> ExitCode:
+    """Prints a table of the `wanted` groups in these states, and names the silent brokers."""
     chosen = {state.lower() for state in states}
 
-    async def work(client: ClusterClient) -> tuple[list[ListedGroup], Mapping[str, TotalLag]]:
+    async def work(
+        client: ClusterClient,
+    ) -> tuple[Listing[ListedGroup], Mapping[str, TotalLag]]:
         listed = await list_groups(client, timeout_s=session.timeout_s)
-        shown = [
+        fitting = [
             group
-            for group in listed
+            for group in listed.items
             if wanted(group) and (not chosen or group.state.lower() in chosen)
         ]
+        shown = Listing(fitting, listed.failures)
         lags = await lags_of_groups(client, shown, session.timeout_s) if with_lag else {}
         return shown, lags
 
     shown, lags = session.run(work)
     facts: list[dict[str, object]] = []
-    for group in shown:
+    for group in shown.items:
         fact: dict[str, object] = {
             "group": group.group_id,
             "type": group.kind or None,
@@ -102,6 +106,7 @@ def show_groups(
         facts.append(fact)
     headers = ("GROUP", "TYPE", "STATE", "COORDINATOR", *(LAG_HEADERS if with_lag else ()))
     session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+    return report_silent(shown.failures, "groups")
 
 
 @command(app, "describe")
@@ -152,7 +157,7 @@ async def no_group(
     """The error for a group that the broker refuses, is of another kind or does not exist."""
     if why.code is not ErrorCode.GROUP_ID_NOT_FOUND:
         return refused(f"{noun} {name!r}", why)
-    listed = await list_groups(client, timeout_s=timeout_s)
+    listed = (await list_groups(client, timeout_s=timeout_s)).items
     if any(each.group_id == name and not wanted(each) for each in listed):
         return CommandFailed(f"{name!r} {elsewhere}", ExitCode.NOT_FOUND)
     return not_found(noun, name, [each.group_id for each in listed if wanted(each)])

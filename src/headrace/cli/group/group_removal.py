@@ -9,6 +9,7 @@ from headrace.cli.exit_codes import ExitCode
 from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session
 from headrace.client.admin.groups import ListedGroup, delete_groups, list_groups
+from headrace.client.broker_requests import Listing
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
@@ -55,21 +56,23 @@ def delete_named(
     """Deletes groups of the `wanted` kind, which `kind` names."""
     names = list(dict.fromkeys(groups))
 
-    async def inspect(client: ClusterClient) -> list[ListedGroup]:
+    async def inspect(client: ClusterClient) -> Listing[ListedGroup]:
         return await list_groups(client, timeout_s=session.timeout_s)
 
     listed = session.run(inspect)
-    known = [each.group_id for each in listed if wanted(each)]
-    found = [each for each in listed if each.group_id in names]
+    known = [each.group_id for each in listed.items if wanted(each)]
+    found = {each.group_id: each.state for each in listed.items if each.group_id in names}
+    if listed.failures:  # a group that is not listed may exist
+        found |= {name: "" for name in names if name not in found}
     facts = [
-        {"name": each.group_id, "status": "would delete", "state": each.state or None}
-        for each in found
+        {"name": name, "status": "would delete", "state": state or None}
+        for name, state in found.items()
     ]
     table = Table((f"{kind.upper()} TO DELETE", "STATE"), [(e["name"], e["state"]) for e in facts])
     what = f"{kind} {names[0]}" if len(names) == 1 else counted(len(found), kind)
     action = f"delete {what} with all offsets"
     if found and not is_approved(session.output, execute, action, facts, table):
-        absent = [name for name in names if name not in {each.group_id for each in found}]
+        absent = [name for name in names if name not in found]
         for name in absent:
             remark(missing(kind, name, known))
         gone = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")

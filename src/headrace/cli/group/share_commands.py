@@ -29,9 +29,9 @@ app = typer.Typer(
 
 
 @command(app, "list")
-def list_(session: Session, state: States = []) -> None:
+def list_(session: Session, state: States = []) -> ExitCode:
     """List share groups."""
-    show_groups(session, _is_share_group, state)
+    return show_groups(session, _is_share_group, state)
 
 
 @command(app, "describe")

@@ -215,7 +215,8 @@ async def _recreate_topics(client: ClusterClient) -> None:
 
     timeout_s = DEFAULT_TIMEOUT_S
     answers: dict[str, Refusal | None] = {}
-    groups = [each.group_id for each in await list_groups(client, timeout_s=timeout_s)]
+    listed = (await list_groups(client, timeout_s=timeout_s)).complete()
+    groups = [each.group_id for each in listed]
     groups = [name for name in groups if name == PIPELINE or name.startswith(f"{PIPELINE}.")]
     if groups:
         answers |= await delete_groups(client, groups, timeout_s=timeout_s)

@@ -11,7 +11,8 @@ from typing import Final
 
 from headrace.cli.session import Session
 from headrace.client.admin.brokers import describe_cluster
-from headrace.client.admin.log_dirs import describe_log_dirs
+from headrace.client.admin.log_dirs import LogDirInfo, describe_log_dirs
+from headrace.client.broker_requests import ask_brokers
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
 from headrace.protocol.errors import ErrorCode
@@ -76,13 +77,16 @@ def full_disks(session: Session) -> str:
     """The full disks, as `disk full on broker 1: /var/lib/headrace has 0 bytes free`."""
 
     async def work(client: ClusterClient) -> list[str]:
+        async def directories(broker: int, limit_s: float) -> list[LogDirInfo]:
+            return (await describe_log_dirs(client, [broker], [], timeout_s=limit_s))[broker]
+
         cluster = await describe_cluster(client, timeout_s=session.timeout_s)
         ids = [broker.id for broker in cluster.live]
-        found = await describe_log_dirs(client, ids, [], timeout_s=session.timeout_s)
+        found = await ask_brokers(ids, directories, timeout_s=session.timeout_s)
         return [
             f"disk full on broker {id_}: {each.path} has {each.usable_bytes:,} bytes free"
-            for id_, directories in found.items()
-            for each in directories
+            for id_, listed in found.answers.items()
+            for each in listed
             if 0 <= each.usable_bytes < FULL_BYTES
         ]
 

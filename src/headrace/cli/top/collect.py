@@ -9,8 +9,16 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from headrace.cli.cluster.status import Overview, take_overview
+from headrace.cli.top.http_login import HttpLogin
 from headrace.cli.top.sample import GroupSample, Sample
-from headrace.cli.top.scrape import GROUPS, SHARES, Scrape, fetch_scrape, metrics_address
+from headrace.cli.top.scrape import (
+    GROUPS,
+    SHARES,
+    Scrape,
+    ScrapeRefused,
+    fetch_scrape,
+    metrics_address,
+)
 from headrace.client.admin.configs import Resource, ResourceKind, describe_configs
 from headrace.client.admin.groups import SHARE, ListedGroup, list_groups
 from headrace.client.admin.log_dirs import describe_log_dirs
@@ -30,11 +38,19 @@ MAX_AT_ONCE: Final = 16
 class Collector:
     """Takes samples with one client; finds the brokers' HTTP ports once."""
 
-    def __init__(self, client: ClusterClient, *, timeout_s: float, use_metrics: bool) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        timeout_s: float,
+        use_metrics: bool,
+        login: HttpLogin,
+    ) -> None:
         self._client = client
         self._timeout_s = timeout_s
         self._short_s = min(timeout_s, ANSWER_S)
         self._use_metrics = use_metrics
+        self._login = login
         self._addresses: dict[int, str | None] = {}
 
     async def take(self) -> Sample:
@@ -44,16 +60,20 @@ class Collector:
         for each, info in overview.partitions():
             if info.leader >= 0:
                 led.setdefault(info.leader, []).append(each)
-        scrapes, ends = await asyncio.gather(self._scrapes(overview), self._ends(led))
+        answers, ends = await asyncio.gather(self._scrapes(overview), self._ends(led))
+        scrapes = {id_: each for id_, each in answers.items() if isinstance(each, Scrape)}
+        refused = {
+            id_: each.reason for id_, each in answers.items() if isinstance(each, ScrapeRefused)
+        }
         unmeasured = {id_: of for id_, of in led.items() if id_ not in scrapes}
         sizes, groups = await asyncio.gather(
             self._sizes(unmeasured), self._groups(overview, scrapes, ends)
         )
-        return Sample(time.monotonic(), overview, ends, sizes, groups, scrapes)
+        return Sample(time.monotonic(), overview, ends, sizes, groups, scrapes, refused)
 
     # --- metrics --------------------------------------------------------------------------------
 
-    async def _scrapes(self, overview: Overview) -> dict[int, Scrape]:
+    async def _scrapes(self, overview: Overview) -> dict[int, Scrape | ScrapeRefused]:
         if not self._use_metrics:
             return {}
         live = [broker.id for broker in overview.cluster.live]
@@ -62,7 +82,10 @@ class Collector:
             await self._find_addresses(overview, unknown)
         wanted = {id_: address for id_ in live if (address := self._addresses.get(id_))}
         found = await asyncio.gather(
-            *(fetch_scrape(address, timeout_s=self._short_s) for address in wanted.values())
+            *(
+                fetch_scrape(address, self._login, timeout_s=self._short_s)
+                for address in wanted.values()
+            )
         )
         scraped = zip(wanted, found, strict=True)
         return {id_: scrape for id_, scrape in scraped if scrape is not None}
@@ -128,7 +151,8 @@ class Collector:
         scrapes: Mapping[int, Scrape],
         ends: Mapping[TopicPartition, int],
     ) -> dict[str, GroupSample]:
-        listed = await self._or_none(list_groups(self._client, timeout_s=self._short_s)) or []
+        listing = await self._or_none(list_groups(self._client, timeout_s=self._short_s))
+        listed = listing.items if listing is not None else ()
         live = {broker.id for broker in overview.cluster.live}
         if live <= scrapes.keys():
             return groups_from_metrics(listed, scrapes.values())

@@ -34,6 +34,8 @@ class Sample:
     groups: Mapping[str, GroupSample] = field(default_factory=dict)
     scrapes: Mapping[int, Scrape] = field(default_factory=dict)
     """By broker; a broker without a reachable HTTP port is missing."""
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """Why HTTP ports that answer send no metrics, by broker."""
 
 
 def rate(before: float | None, now: float | None, seconds: float) -> float | None:

@@ -2,11 +2,15 @@
 
 import asyncio
 import re
+import ssl
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
+
+from headrace.cli.top.http_login import HttpLogin
 
 TOPICS: Final = "kafka_server_brokertopicmetrics_"
 REQUESTS: Final = "kafka_network_requestmetrics_"
@@ -78,17 +82,44 @@ def metrics_address(listener: str, broker_host: str) -> str | None:
     return f"{parts.scheme}://{shown}:{parts.port}/metrics"
 
 
-async def fetch_scrape(address: str, *, timeout_s: float) -> Scrape | None:
-    """One scrape; None if the port does not answer or asks for credentials."""
+class ScrapeRefused(NamedTuple):
+    """Why the port sends no metrics, such as `401 Unauthorized`."""
+
+    reason: str
+
+
+async def fetch_scrape(
+    address: str, login: HttpLogin, *, timeout_s: float
+) -> Scrape | ScrapeRefused | None:
+    """One scrape; None if the port does not answer."""
     try:
-        return await asyncio.to_thread(_read, address, timeout_s)
+        return await asyncio.to_thread(_read, address, login, timeout_s)
+    except HTTPError as error:
+        return ScrapeRefused(f"{error.code} {error.reason}".rstrip())
+    except URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            return ScrapeRefused(f"its certificate is not trusted: {error.reason.verify_message}")
+        return None
     except (OSError, ValueError):
         return None
 
 
-def _read(address: str, timeout_s: float) -> Scrape:
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would send the credentials elsewhere."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _read(address: str, login: HttpLogin, timeout_s: float) -> Scrape:
     # Not through a proxy of the environment: brokers are on the operator's own network.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(address, timeout=timeout_s) as answer:
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _NoRedirects()]
+    if address.startswith("https:"):
+        context = ssl.create_default_context(cafile=login.ca_file)
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(address)  # noqa: S310 - metrics_address allows only HTTP(S)
+    if login.authorization is not None:
+        request.add_header("Authorization", login.authorization)
+    with urllib.request.build_opener(*handlers).open(request, timeout=timeout_s) as answer:
         text = answer.read(MAX_BYTES).decode("utf-8", "replace")
     return parse_scrape(text.splitlines())

@@ -29,6 +29,15 @@ def _room_of_first(view: View, cells: list[list[str]], width: int) -> int:
     return max(SHORTEST_NAME, width - taken - GAP)
 
 
+def _refusal_text(now: Sample) -> str:
+    """Which brokers refuse their metrics, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for broker, reason in now.refused.items():
+        by_reason.setdefault(reason, []).append(str(broker))
+    parts = (f"{','.join(ids)} ({escape_controls(reason)})" for reason, ids in by_reason.items())
+    return f"metrics refused by {', '.join(parts)}"
+
+
 class TopScreen:
     """The state of the screen; keys change it."""
 
@@ -98,6 +107,8 @@ class TopScreen:
         text.append(f"   {lacking:,} under-replicated", "yellow" if lacking else "default")
         text.append(f"   {without:,} without leader", "red" if without else "default")
         source = "metrics" if now.scrapes else "protocol"
+        if now.refused:
+            text.append(f"   {_refusal_text(now)}", "red")
         text.append(f"   from {source}", "dim")
         return text
 

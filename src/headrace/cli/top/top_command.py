@@ -9,10 +9,11 @@ import typer
 
 from headrace.cli.command import command
 from headrace.cli.error_messages import explain
-from headrace.cli.output import Format, Table, is_live_terminal, write
+from headrace.cli.output import Format, Table, is_live_terminal, remark, write
 from headrace.cli.session import Session
 from headrace.cli.timestamps import iso_time
 from headrace.cli.top.collect import Collector
+from headrace.cli.top.http_login import PASSWORD, TOKEN, USERNAME, http_login
 from headrace.cli.top.keyboard import keys
 from headrace.cli.top.sample import Sample
 from headrace.cli.top.screen import TopScreen
@@ -63,7 +64,12 @@ def register(app: typer.Typer) -> None:
         """
 
         async def work(client: ClusterClient) -> None:
-            collector = Collector(client, timeout_s=session.timeout_s, use_metrics=not no_metrics)
+            collector = Collector(
+                client,
+                timeout_s=session.timeout_s,
+                use_metrics=not no_metrics,
+                login=http_login(session.resolved),
+            )
             if session.output.form is Format.TEXT and is_live_terminal() and not once:
                 await _show_live(collector, view or ViewName.TOPICS, interval)
             elif once or session.output.form is not Format.JSON:
@@ -103,10 +109,19 @@ async def _print_once(
     session: Session, collector: Collector, view: ViewName | None, interval_s: float
 ) -> None:
     before = await collector.take()
+    _remark_refusals(before)
     await asyncio.sleep(interval_s)
     shown = _views(view, before, await collector.take())
     facts = {each.name.value: each.facts() for each in shown}
     session.output.show(facts, *(_block(each) for each in shown))
+
+
+def _remark_refusals(sample: Sample) -> None:
+    for broker, reason in sample.refused.items():
+        remark(
+            f"broker {broker} refused its metrics: {reason}; set {USERNAME} and {PASSWORD}, or "
+            f"{TOKEN}, in a profile"
+        )
 
 
 def _views(view: ViewName | None, before: Sample, now: Sample) -> list[View]:
@@ -128,6 +143,7 @@ def _block(view: View) -> Table | str:
 async def _print_lines(collector: Collector, view: ViewName | None, interval_s: float) -> None:
     """An object for each interval."""
     before = await collector.take()
+    _remark_refusals(before)
     while True:
         await asyncio.sleep(interval_s)
         now = await collector.take()

@@ -3,16 +3,18 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.client import ClusterClient, ToBroker, ToController
+from headrace.client.client import ANY, ClusterClient, Target, ToBroker, ToController
 from headrace.client.errors import (
     UnsupportedByBroker,
     check_error_code,
 )
+from headrace.client.metadata import metadata_request
 from headrace.client.results import Refusal, refusal
 from headrace.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from headrace.protocol.messages.metadata import MetadataResponse
 from headrace.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -55,8 +57,10 @@ class ClusterInfo:
         return tuple(broker for broker in self.brokers if not broker.fenced)
 
 
-async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> ClusterInfo:
-    """The cluster with its brokers by id.
+async def describe_cluster(
+    client: ClusterClient, *, timeout_s: float, to: Target = ANY, retry: bool = True
+) -> ClusterInfo:
+    """The cluster with its brokers by id, as the broker `to` sees it.
 
     Brokers before Kafka 4.0 do not list fenced brokers, and before 2.8 no racks.
     """
@@ -65,7 +69,9 @@ async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> Cluste
             answer = await client.send(
                 DescribeClusterRequest(include_fenced_brokers=fenced),
                 DescribeClusterResponse,
+                to=to,
                 timeout_s=timeout_s,
+                retry=retry,
                 at_least=_WITH_FENCED if fenced else 0,
             )
         except UnsupportedByBroker:
@@ -77,9 +83,12 @@ async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> Cluste
         ]
         brokers.sort(key=lambda broker: broker.id)
         return ClusterInfo(answer.cluster_id, answer.controller_id, tuple(brokers))
-    cache = await client.refresh([], timeout_s=timeout_s)
-    named = (BrokerInfo(id_, *address) for id_, address in sorted(cache.brokers.items()))
-    return ClusterInfo(cache.cluster_id, cache.controller_id, tuple(named))
+    known = await client.send(
+        metadata_request([]), MetadataResponse, to=to, timeout_s=timeout_s, retry=retry
+    )
+    named = [BrokerInfo(each.node_id, each.host, each.port) for each in known.brokers]
+    named.sort(key=lambda broker: broker.id)
+    return ClusterInfo(known.cluster_id, known.controller_id, tuple(named))
 
 
 async def store_connection(

@@ -49,8 +49,12 @@ async def partition_lags(
     *,
     timeout_s: float,
     patience_s: float = PATIENCE_S,
+    partial: bool = False,
 ) -> dict[TopicPartition, PartitionLags | Refusal]:
-    """The lag of each position, by partition."""
+    """The lag of each position, by partition.
+
+    If `partial`, the partitions of an unreachable leader get a refusal; else it raises.
+    """
     wanted = {each: sorted(set(offsets)) for each, offsets in positions.items()}
 
     async def send(leader: int, partitions: Sequence[TopicPartition]) -> Answers[PartitionLags]:
@@ -84,7 +88,7 @@ async def partition_lags(
         return lags
 
     return await send_to_leaders(
-        client, list(wanted), send, timeout_s=timeout_s, patience_s=patience_s
+        client, list(wanted), send, timeout_s=timeout_s, patience_s=patience_s, partial=partial
     )
 
 

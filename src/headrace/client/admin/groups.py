@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.client.broker_requests import Listing, list_at_brokers
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.coordinator_request import send_or_refuse, send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
-from headrace.client.errors import UnsupportedByBroker
+from headrace.client.errors import UnsupportedByBroker, check_error_code
 from headrace.client.results import Refusal, TopicPartition, refusal, refused
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.messages.consumer_group_describe import (
@@ -74,23 +75,24 @@ class GroupDescription:
     members: tuple[GroupMember, ...]
 
 
-async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[ListedGroup]:
-    """The groups of all coordinators, by id."""
-    await client.refresh([], timeout_s=timeout_s)
-    brokers = sorted(client.metadata.brokers)
-    answers = await asyncio.gather(
-        *(list_groups_of(client, broker, timeout_s=timeout_s) for broker in brokers)
-    )
-    return sorted((group for found in answers for group in found), key=lambda group: group.group_id)
+async def list_groups(client: ClusterClient, *, timeout_s: float) -> Listing[ListedGroup]:
+    """The groups of all coordinators that answer, by id."""
+
+    async def ask(broker: int, limit_s: float) -> list[ListedGroup]:
+        return await list_groups_of(client, broker, timeout_s=limit_s)
+
+    found = await list_at_brokers(client, ask, timeout_s=timeout_s)
+    return Listing(sorted(found.items, key=lambda group: group.group_id), found.failures)
 
 
 async def list_groups_of(
     client: ClusterClient, broker: int, *, timeout_s: float
 ) -> list[ListedGroup]:
-    """The groups that this broker coordinates."""
+    """The groups that this broker coordinates; raises `RequestRefused`."""
     answer = await client.send(
         ListGroupsRequest(), ListGroupsResponse, to=ToBroker(broker), timeout_s=timeout_s
     )
+    check_error_code(answer.error_code, f"cannot list the groups of broker {broker}")
     return [
         ListedGroup(
             group.group_id, group.group_type.lower(), group.group_state, group.protocol_type, broker

@@ -16,12 +16,17 @@ from headrace.client.admin.configs import (
     alter_configs,
     describe_configs,
 )
+from headrace.client.broker_requests import ask_brokers
 from headrace.client.client import ClusterClient
+from headrace.client.errors import DeadlineExceeded
 from headrace.client.results import Refusal, TopicPartition
+from headrace.protocol.errors import ErrorCode
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+UNREACHABLE: Final = ErrorCode.BROKER_NOT_AVAILABLE
 
 Moves = Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]
 """The current and the future replicas of each partition that moves."""
@@ -30,7 +35,10 @@ Moves = Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]
 async def set_throttle(
     client: ClusterClient, moves: Moves, bytes_per_s: int, *, timeout_s: float
 ) -> dict[Resource, Refusal | None]:
-    """Limits the replication that `moves` cause to this rate, on each broker."""
+    """Limits the replication that `moves` cause to this rate, on each broker.
+
+    A broker that cannot be reached gets the refusal `UNREACHABLE`. It copies nothing at the moment.
+    """
     brokers = {broker for before, after in moves.values() for broker in (*before, *after)}
     changes: dict[Resource, Sequence[ConfigChange]] = {
         Resource(ResourceKind.BROKER, str(broker)): [
@@ -43,13 +51,13 @@ async def set_throttle(
             ConfigChange(LEADERS, Operation.SET, ",".join(leaders)),
             ConfigChange(FOLLOWERS, Operation.SET, ",".join(followers)),
         ]
-    return await alter_configs(client, changes, timeout_s=timeout_s)
+    return await _alter_at_brokers(client, changes, timeout_s=timeout_s)
 
 
 async def clear_throttle(
     client: ClusterClient, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
 ) -> dict[Resource, Refusal | None]:
-    """Removes the limits of these brokers and topics."""
+    """Removes the limits of these brokers and topics; refusals as for `set_throttle`."""
     changes: dict[Resource, Sequence[ConfigChange]] = {
         Resource(ResourceKind.BROKER, str(broker)): [
             ConfigChange(name, Operation.DELETE) for name in RATES
@@ -60,7 +68,32 @@ async def clear_throttle(
         changes[Resource(ResourceKind.TOPIC, topic)] = [
             ConfigChange(name, Operation.DELETE) for name in (LEADERS, FOLLOWERS)
         ]
-    return await alter_configs(client, changes, timeout_s=timeout_s)
+    return await _alter_at_brokers(client, changes, timeout_s=timeout_s)
+
+
+async def _alter_at_brokers(
+    client: ClusterClient,
+    changes: Mapping[Resource, Sequence[ConfigChange]],
+    *,
+    timeout_s: float,
+) -> dict[Resource, Refusal | None]:
+    """Each broker changes its own settings, so one that is dead must not fail the others."""
+    brokers = {int(each.name): each for each in changes if each.kind is ResourceKind.BROKER}
+    topics = {each: of for each, of in changes.items() if each.kind is not ResourceKind.BROKER}
+
+    async def ask(broker: int, limit_s: float) -> dict[Resource, Refusal | None]:
+        own = brokers[broker]
+        return await alter_configs(client, {own: changes[own]}, timeout_s=limit_s)
+
+    done = await alter_configs(client, topics, timeout_s=timeout_s)
+    found = await ask_brokers(sorted(brokers), ask, timeout_s=timeout_s)
+    for outcome in found.answers.values():
+        done |= outcome
+    for broker, error in found.failures.items():
+        if not (error.retriable or isinstance(error, DeadlineExceeded)):
+            raise error
+        done[brokers[broker]] = Refusal(UNREACHABLE, str(error))
+    return done
 
 
 async def find_throttled(

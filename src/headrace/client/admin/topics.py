@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from headrace.client.client import ClusterClient, ToBroker, ToController
+from headrace.client.client import ANY, ClusterClient, Target, ToBroker, ToController
 from headrace.client.leader_requests import Answers, send_to_leaders
 from headrace.client.metadata import TopicInfo, metadata_request
 from headrace.client.results import Refusal, TopicPartition, group_by_topic, moved, refusal, refused
@@ -60,9 +60,13 @@ class NewTopic:
     """The replicas of each partition, instead of the two numbers."""
 
 
-async def list_topics(client: ClusterClient, *, timeout_s: float) -> list[TopicInfo]:
+async def list_topics(
+    client: ClusterClient, *, timeout_s: float, to: Target = ANY, retry: bool = True
+) -> list[TopicInfo]:
     """All topics sorted by name, including internal ones."""
-    answer = await client.send(metadata_request(None), MetadataResponse, timeout_s=timeout_s)
+    answer = await client.send(
+        metadata_request(None), MetadataResponse, to=to, timeout_s=timeout_s, retry=retry
+    )
     client.metadata.update(answer)
     named = {topic.name for topic in answer.topics if not topic.error_code}
     found = [topic for topic in client.metadata.topics() if topic.name in named]

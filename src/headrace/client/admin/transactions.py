@@ -1,9 +1,10 @@
 """Transaction administration: list, describe, find producers, abort."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from headrace.client.broker_requests import Listing, list_at_brokers
 from headrace.client.client import ClusterClient, ToBroker, ToLeader
 from headrace.client.coordinator_request import send_to_coordinator
 from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
@@ -36,6 +37,8 @@ from headrace.protocol.messages.write_txn_markers import (
 )
 
 NO_TRANSACTION = -1
+OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
+"""The states of a transaction that has not ended."""
 _FENCING_TIMEOUT_MS = 1  # fencing does not start a transaction, so any timeout works
 
 
@@ -51,7 +54,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """One transactional id; `start_ms` is -1 while no transaction is open."""
+    """One transactional id and its last transaction; `start_ms` is -1 before the first one."""
 
     transactional_id: str
     producer_id: int
@@ -60,6 +63,15 @@ class TransactionDescription:
     timeout_ms: int
     start_ms: int
     partitions: tuple[TopicPartition, ...]
+
+    def open_for_ms(self, now_ms: int) -> int | None:
+        """The age of the open transaction; None if there is none.
+
+        Coordinators keep the start of a transaction after its end.
+        """
+        if self.state not in OPEN_STATES or self.start_ms < 0:
+            return None
+        return max(0, now_ms - self.start_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +93,19 @@ async def list_transactions(
     states: Sequence[str] = (),
     producer_ids: Sequence[int] = (),
     longer_than_ms: int = -1,
-) -> list[ListedTransaction]:
-    """The transactional ids of all coordinators, sorted."""
-    await client.refresh([], timeout_s=timeout_s)
+) -> Listing[ListedTransaction]:
+    """The transactional ids of all coordinators that answer, sorted."""
     request = ListTransactionsRequest(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
         duration_filter=longer_than_ms,
     )
-    brokers = sorted(client.metadata.brokers)
-    answers = await asyncio.gather(
-        *(list_transactions_of(client, each, request, timeout_s=timeout_s) for each in brokers)
-    )
-    found = [each for answer in answers for each in answer]
-    return sorted(found, key=lambda each: each.transactional_id)
+
+    async def ask(broker: int, limit_s: float) -> list[ListedTransaction]:
+        return await list_transactions_of(client, broker, request, timeout_s=limit_s)
+
+    found = await list_at_brokers(client, ask, timeout_s=timeout_s)
+    return Listing(sorted(found.items, key=lambda each: each.transactional_id), found.failures)
 
 
 async def list_transactions_of(

@@ -26,6 +26,8 @@ _OF_JAVA: Final = (
     "ssl.engine.factory.class",
     "ssl.secure.random.implementation",
 )
+_OF_HTTP: Final = "http."
+"""Credentials for the brokers' HTTP ports."""
 PKCS12: Final = (".p12", ".pfx", ".pkcs12")
 
 
@@ -43,7 +45,7 @@ def rdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
     found = {
         name: value
         for name, value in given.items()
-        if not name.startswith(_OF_JAVA) and not name.startswith("sasl.oauthbearer.")
+        if not name.startswith((*_OF_JAVA, _OF_HTTP, "sasl.oauthbearer."))
     }
     if given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper() == "OAUTHBEARER":
         found.pop("sasl.username", None)

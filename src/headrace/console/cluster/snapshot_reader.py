@@ -4,9 +4,9 @@ A broker that does not answer makes its own numbers unknown, and nothing else.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from headrace.client.admin.brokers import ClusterInfo, describe_cluster
 from headrace.client.admin.groups import SHARE, ListedGroup, list_groups_of
@@ -20,8 +20,8 @@ from headrace.client.admin.offsets import (
     offsets_of_groups,
 )
 from headrace.client.admin.topics import list_topics
+from headrace.client.broker_requests import ANSWER_S, AskBroker, ask_brokers
 from headrace.client.client import ClusterClient
-from headrace.client.errors import ClientError
 from headrace.client.metadata import TopicInfo
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import Clock
@@ -39,9 +39,6 @@ from headrace.console.cluster.snapshot import (
 from headrace.pipeline.core.group_metadata import Progress, progress_of
 
 T = TypeVar("T")
-
-BROKER_TIMEOUT_S: Final = 4.0
-"""One broker that hangs must not keep the others' numbers from the pages for longer."""
 
 
 @dataclass(slots=True)
@@ -63,7 +60,7 @@ async def read_snapshot(
     topics = await list_topics(client, timeout_s=timeout_s)
     cluster = await describe_cluster(client, timeout_s=timeout_s)
     live = [each.id for each in cluster.live]
-    per_broker_s = min(timeout_s, BROKER_TIMEOUT_S)
+    per_broker_s = min(timeout_s, ANSWER_S)
     log_dirs, silent, bounds, groups = await asyncio.gather(
         _log_dirs(client, live, per_broker_s, problems),
         _silent_brokers(client, live, per_broker_s),
@@ -91,30 +88,21 @@ async def read_snapshot(
 
 
 async def _per_broker(
-    brokers: Sequence[int],
-    ask: Callable[[int], Awaitable[T]],
-    what: str,
-    problems: _Problems,
-) -> dict[int, T]:
-    answers = await asyncio.gather(*map(ask, brokers), return_exceptions=True)
-    found: dict[int, T] = {}
-    for broker, answer in zip(brokers, answers, strict=True):
-        if isinstance(answer, ClientError):
-            problems.add(f"{what} of broker {broker}", answer)
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            found[broker] = answer
-    return found
+    brokers: Sequence[int], ask: AskBroker[T], timeout_s: float, what: str, problems: _Problems
+) -> Mapping[int, T]:
+    found = await ask_brokers(brokers, ask, timeout_s=timeout_s)
+    for broker, error in found.failures.items():
+        problems.add(f"{what} of broker {broker}", error)
+    return found.answers
 
 
 async def _log_dirs(
     client: ClusterClient, brokers: Sequence[int], timeout_s: float, problems: _Problems
-) -> dict[int, list[LogDirInfo]]:
-    async def ask(broker: int) -> list[LogDirInfo]:
-        return (await describe_log_dirs(client, [broker], timeout_s=timeout_s))[broker]
+) -> Mapping[int, list[LogDirInfo]]:
+    async def ask(broker: int, limit_s: float) -> list[LogDirInfo]:
+        return (await describe_log_dirs(client, [broker], timeout_s=limit_s))[broker]
 
-    return await _per_broker(brokers, ask, "log directories", problems)
+    return await _per_broker(brokers, ask, timeout_s, "log directories", problems)
 
 
 async def _silent_brokers(
@@ -122,17 +110,11 @@ async def _silent_brokers(
 ) -> dict[int, str]:
     """The brokers that answer no request at all, with the error."""
 
-    async def ask(broker: int) -> str | None:
-        try:
-            await client.ping(broker, timeout_s=timeout_s)
-        except ClientError as error:
-            return str(error)
-        return None
+    async def ask(broker: int, limit_s: float) -> None:
+        await client.ping(broker, timeout_s=limit_s)
 
-    answers = await asyncio.gather(*map(ask, brokers))
-    return {
-        broker: error for broker, error in zip(brokers, answers, strict=True) if error is not None
-    }
+    found = await ask_brokers(brokers, ask, timeout_s=timeout_s)
+    return {broker: str(error) for broker, error in found.failures.items()}
 
 
 async def _bounds(
@@ -146,21 +128,19 @@ async def _bounds(
                 by_leader.setdefault(partition.leader, []).append(TopicPartition(topic.name, index))
 
     async def ask(
-        leader: int,
+        leader: int, limit_s: float
     ) -> tuple[
         dict[TopicPartition, FoundOffset | Refusal], dict[TopicPartition, FoundOffset | Refusal]
     ]:
         wanted = by_leader[leader]
         first, last = await asyncio.gather(
-            list_offsets(
-                client, dict.fromkeys(wanted, EARLIEST), timeout_s=timeout_s, patience_s=0
-            ),
-            list_offsets(client, dict.fromkeys(wanted, LATEST), timeout_s=timeout_s, patience_s=0),
+            list_offsets(client, dict.fromkeys(wanted, EARLIEST), timeout_s=limit_s, patience_s=0),
+            list_offsets(client, dict.fromkeys(wanted, LATEST), timeout_s=limit_s, patience_s=0),
         )
         return first, last
 
     found: dict[TopicPartition, tuple[int, int]] = {}
-    answers = await _per_broker(sorted(by_leader), ask, "offsets", problems)
+    answers = await _per_broker(sorted(by_leader), ask, timeout_s, "offsets", problems)
     for first, last in answers.values():
         for key, start in first.items():
             end = last.get(key)
@@ -172,10 +152,10 @@ async def _bounds(
 async def _groups(
     client: ClusterClient, brokers: Sequence[int], timeout_s: float, problems: _Problems
 ) -> list[ListedGroup]:
-    async def ask(broker: int) -> list[ListedGroup]:
-        return await list_groups_of(client, broker, timeout_s=timeout_s)
+    async def ask(broker: int, limit_s: float) -> list[ListedGroup]:
+        return await list_groups_of(client, broker, timeout_s=limit_s)
 
-    answers = await _per_broker(brokers, ask, "groups", problems)
+    answers = await _per_broker(brokers, ask, timeout_s, "groups", problems)
     return sorted((each for found in answers.values() for each in found), key=lambda g: g.group_id)
 
 
@@ -188,11 +168,14 @@ async def _committed(
         if group.kind != SHARE:
             by_coordinator.setdefault(group.coordinator, []).append(group.group_id)
 
-    async def ask(broker: int) -> dict[str, dict[TopicPartition, CommittedOffset] | Refusal]:
-        return await offsets_of_groups(client, by_coordinator[broker], broker, timeout_s=timeout_s)
+    async def ask(
+        broker: int, limit_s: float
+    ) -> dict[str, dict[TopicPartition, CommittedOffset] | Refusal]:
+        return await offsets_of_groups(client, by_coordinator[broker], broker, timeout_s=limit_s)
 
     found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-    answers = await _per_broker(sorted(by_coordinator), ask, "committed offsets", problems)
+    coordinators = sorted(by_coordinator)
+    answers = await _per_broker(coordinators, ask, timeout_s, "committed offsets", problems)
     for answer in answers.values():
         for group_id, offsets in answer.items():
             if isinstance(offsets, Refusal):

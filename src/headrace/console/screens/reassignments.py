@@ -7,7 +7,12 @@ from starlette.responses import Response
 
 from headrace.client.admin.brokers import describe_cluster
 from headrace.client.admin.reassignments import Move, alter_reassignments, list_reassignments
-from headrace.client.admin.throttles import clear_throttle, find_throttled, set_throttle
+from headrace.client.admin.throttles import (
+    UNREACHABLE,
+    clear_throttle,
+    find_throttled,
+    set_throttle,
+)
 from headrace.client.admin.topics import list_topics
 from headrace.client.errors import ClientError, UnsupportedByBroker
 from headrace.client.results import Refusal, TopicPartition
@@ -224,7 +229,12 @@ async def _set_throttle(page: Page, moves: Sequence[PlannedMove], throttle: int)
         timeout_s=page.timeout_s,
     )
     for resource, why in limited.items():
-        if why is not None:
+        if why is not None and why.code is UNREACHABLE:
+            page.flash(
+                f"Broker {resource.name} does not answer and gets no limit: {why.message}",
+                "warning",
+            )
+        elif why is not None:
             page.flash(
                 f"The limit of {resource.name} cannot be set: {why}. Nothing was moved.", "error"
             )

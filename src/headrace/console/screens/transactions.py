@@ -8,6 +8,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from headrace.client.admin.transactions import (
+    OPEN_STATES,
     ActiveProducer,
     ListedTransaction,
     TransactionDescription,
@@ -18,6 +19,7 @@ from headrace.client.admin.transactions import (
     list_transactions_of,
     write_abort_marker,
 )
+from headrace.client.broker_requests import ANSWER_S, ask_brokers
 from headrace.client.errors import ClientError
 from headrace.client.results import Refusal, TopicPartition
 from headrace.console.screens.topic_partitions import partitions_of_topic
@@ -29,9 +31,7 @@ from headrace.operations.hanging_transactions import MAX_TIMEOUT_MS, find_hangin
 from headrace.protocol.errors import ErrorCode
 
 LIST_CACHE_S: Final = 2.0
-BROKER_TIMEOUT_S: Final = 4.0
 HANGING_CACHE_S: Final = 10.0
-OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 DEFAULT_IDLE_MIN: Final = MAX_TIMEOUT_MS // 60_000
 MAX_IDLE_MIN: Final = 60 * 24 * 365
 
@@ -63,10 +63,8 @@ class TransactionRow(NamedTuple):
 def row_of(
     listed: ListedTransaction, detail: TransactionDescription | None, now_ms: int
 ) -> TransactionRow:
-    # Coordinators keep the start of the last transaction after its end.
-    is_open = detail is not None and detail.state in OPEN_STATES and detail.start_ms >= 0
-    age_s = max(0.0, (now_ms - detail.start_ms) / 1000) if detail and is_open else None
-    return TransactionRow(listed, detail, age_s)
+    age_ms = None if detail is None else detail.open_for_ms(now_ms)
+    return TransactionRow(listed, detail, None if age_ms is None else age_ms / 1000)
 
 
 async def show_list(page: Page) -> Response:
@@ -104,27 +102,21 @@ async def _list_all(page: Page) -> tuple[list[ListedTransaction], list[str]]:
     """The transactions of all brokers that answer, and the errors of the others."""
     snapshot = await page.snapshot()
     live = [each.id for each in snapshot.brokers if not each.fenced and each.problem is None]
-    limit_s = min(page.timeout_s, BROKER_TIMEOUT_S)
-    answers = await asyncio.gather(
-        *(list_transactions_of(page.client, broker, timeout_s=limit_s) for broker in live),
-        return_exceptions=True,
-    )
-    found: list[ListedTransaction] = []
+
+    async def ask(broker: int, limit_s: float) -> list[ListedTransaction]:
+        return await list_transactions_of(page.client, broker, timeout_s=limit_s)
+
+    limit_s = min(page.timeout_s, ANSWER_S)
+    listed = await ask_brokers(live, ask, timeout_s=limit_s)
+    if len(live) == 1:
+        listed.raise_failure()
     problems = [
         f"Broker {each.id} does not answer; the transactions that it coordinates are missing."
         for each in snapshot.brokers
         if each.id not in live
     ]
-    for broker, answer in zip(live, answers, strict=True):
-        if isinstance(answer, ClientError):
-            if len(live) == 1:
-                raise answer
-            problems.append(f"Broker {broker}: {answer}")
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            found += answer
-    return found, problems
+    problems += [f"Broker {broker}: {error}" for broker, error in listed.failures.items()]
+    return [each for answer in listed.answers.values() for each in answer], problems
 
 
 def transaction_path(transactional_id: str) -> str:

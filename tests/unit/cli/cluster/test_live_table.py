@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cli.cluster.cluster_state import DEAD, STOPPED, UP, BrokerView, ClusterView
-from headrace.cli.cluster.live_table import LiveTable, wrap_list
+from headrace.cli.cluster.live_table import Heading, LiveTable, wrap_list
 from headrace.cli.cluster.status import Overview
 from headrace.client.admin.brokers import ClusterInfo
 from headrace.client.metadata import PartitionInfo, TopicInfo
@@ -31,9 +31,11 @@ def view(*states: str) -> ClusterView:
     return ClusterView(brokers, Overview(cluster, (TopicInfo("t", bytes(16), False, PARTITIONS),)))
 
 
-def shown(of: ClusterView) -> str:
+def shown(of: ClusterView, http: tuple[str, ...] = (), console: str | None = None) -> str:
     servers = ",".join(broker.address for broker in of.brokers)
-    table = LiveTable(servers, lambda: "127.0.0.1:2181", FOLDER)
+    table = LiveTable(
+        Heading(servers, lambda: "127.0.0.1:2181", FOLDER, http=http, console=console)
+    )
     table.show(of)
     console = Console(width=WIDTH, height=HEIGHT, highlight=False)
     with console.capture() as captured:
@@ -50,6 +52,17 @@ def test_paths_and_addresses_are_complete_and_the_screen_fits() -> None:
     assert "20 partitions, 20 under-replicated" in text
     assert len(text.splitlines()) <= HEIGHT
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_the_ports_for_metrics_and_probes_and_the_console_are_shown() -> None:
+    urls = tuple(f"http://127.0.0.1:{port}" for port in (9644, 9645, 9646))
+    lines = shown(view(UP, UP, UP), urls, "http://127.0.0.1:9647/").splitlines()
+    for url in urls:
+        assert any(f"{url}/metrics" in line for line in lines)
+    assert any("/livez and /readyz" in line for line in lines)
+    assert any(line.split() == ["console", "http://127.0.0.1:9647/"] for line in lines)
+    assert len(lines) <= HEIGHT
+    assert "console" not in shown(view(UP)) and "metrics" not in shown(view(UP))
 
 
 def test_only_a_broker_that_is_up_is_shown_as_the_controller() -> None:

@@ -12,7 +12,7 @@ from headrace.cli.cluster.local_cluster import LocalCluster, LocalClusterPlan
 def test_each_broker_has_its_own_http_port(tmp_path: Path) -> None:
     cluster = LocalCluster(LocalClusterPlan(tmp_path, 3, 19092, http=19644))
     assert [broker.http_port for broker in cluster.brokers] == [19644, 19645, 19646]
-    assert cluster.metrics_urls[2] == "http://127.0.0.1:19646/metrics"
+    assert cluster.http_urls[2] == "http://127.0.0.1:19646"
 
 
 def test_free_ports_are_all_different(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_free_ports_are_all_different(tmp_path: Path) -> None:
 
 def test_without_http_there_is_no_port(tmp_path: Path) -> None:
     cluster = LocalCluster(LocalClusterPlan(tmp_path, 2, 0))
-    assert (cluster.brokers[0].http_port, cluster.metrics_urls) == (None, [])
+    assert (cluster.brokers[0].http_port, cluster.http_urls) == (None, [])
 
 
 @pytest.mark.parametrize(

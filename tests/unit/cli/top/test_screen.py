@@ -1,5 +1,7 @@
 """The screen fits its terminal; keys choose the view and the order."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from headrace.cli.cluster.status import Overview
@@ -29,6 +31,13 @@ def shown(screen: TopScreen, width: int = 80, height: int = 20) -> str:
     with console.capture() as captured:
         console.print(screen)
     return captured.get()
+
+
+def test_brokers_that_refuse_their_metrics_are_named() -> None:
+    screen = filled()
+    screen.show(replace(sample(2.0, 20), refused={1: "401 Unauthorized", 2: "401 Unauthorized"}))
+    heading = shown(screen, width=160).splitlines()[0]
+    assert "metrics refused by 1,2 (401 Unauthorized)" in heading
 
 
 def filled() -> TopScreen:
