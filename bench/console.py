@@ -1,5 +1,7 @@
 """The console on 1,000 topics with 10,000 partitions and 200 groups (`script/bench console`).
 
+Half of the groups have the offsets of pipelines.
+
 Prints the start time and memory of the process, the server time of each page at the 50th and 95th
 percentile while the background snapshot is refreshed, and the speed of a text search that reads a
 whole topic and finds nothing.
@@ -19,6 +21,7 @@ from urllib.parse import urlsplit
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.pipeline.core.group_metadata import progress_metadata
 from headrace.testing import Broker
 
 PAGES: Final = (
@@ -29,6 +32,16 @@ PAGES: Final = (
     "/topics/team-7.events.0007",
     "/topics/team-7.events.0007?tab=settings",
     "/topics/big/messages/0/1000",
+    "/groups?sort=lag&order=desc&size=250",
+    "/groups/group-7",
+    "/share-groups",
+    "/transactions?size=250",
+    "/brokers",
+    "/brokers/1?tab=settings",
+    "/reassignments",
+    "/dead-letters",
+    "/pipelines?size=250",
+    "/quotas",
 )
 BATCH: Final = 100
 PAUSE_S: Final = 0.03
@@ -58,9 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             address = process.stdout.readline().split()[-1]
             print(f"start {time.perf_counter() - began_s:.2f} s, {memory_mb(process.pid):.0f} MB")
             for path in PAGES:
-                times_ms = measure(address, path, options.seconds)
+                first_ms, times_ms = measure(address, path, options.seconds)
                 middle, late = times_ms[len(times_ms) // 2], times_ms[int(len(times_ms) * 0.95)]
-                print(f"{path}: p50 {middle:.1f} ms, p95 {late:.1f} ms ({len(times_ms)} requests)")
+                print(
+                    f"{path}: first view {first_ms:.1f} ms, p50 {middle:.1f} ms, p95 {late:.1f} ms "
+                    f"({len(times_ms)} requests)"
+                )
             for case in ("", "&any_case=1"):
                 print(f"search{case}: {search(address, case)}")
             print(f"in use {memory_mb(process.pid):.0f} MB")
@@ -88,18 +104,21 @@ def fill(servers: str, topics: int, groups: int, megabytes: int) -> None:
     producer.flush()
     for group in range(groups):
         consumer = Consumer({"bootstrap.servers": servers, "group.id": f"group-{group}"})
-        offsets = [TopicPartition(names[group % topics], index, 0) for index in range(10)]
+        topic, mark = names[group % topics], progress_metadata(group, "1") if group % 2 else ""
+        offsets = [TopicPartition(topic, index, 0, mark) for index in range(10)]
         consumer.commit(offsets=offsets, asynchronous=False)
         consumer.close()
 
 
-def measure(address: str, path: str, seconds: float) -> list[float]:
-    """The server times of one page in milliseconds, sorted."""
+def measure(address: str, path: str, seconds: float) -> tuple[float, list[float]]:
+    """The server times of one page in milliseconds: of the first view, and the others sorted."""
     parts = urlsplit(address)
     connection = HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    began_s = time.perf_counter()
     connection.request("GET", path)
     first = connection.getresponse()
     first.read()
+    first_ms = (time.perf_counter() - began_s) * 1000
     assert first.status == 200, f"{path}: {first.status}"
     cookie = (first.getheader("Set-Cookie") or "").split(";")[0]
     times_ms = []
@@ -111,7 +130,7 @@ def measure(address: str, path: str, seconds: float) -> list[float]:
         times_ms.append((time.perf_counter() - began_s) * 1000)
         time.sleep(PAUSE_S)
     connection.close()
-    return sorted(times_ms)
+    return first_ms, sorted(times_ms)
 
 
 def search(address: str, options: str) -> str:

@@ -6,14 +6,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from headrace.testing import Broker
-from support.console.browser import chromium, fill
+from support.console.browser import chromium
+from support.console.scene import BROKER_SETTINGS, fill
 from support.console.served_console import ServedConsole, served
 
 
 @pytest.fixture(scope="session")
 def console() -> Iterator[ServedConsole]:
-    """A console of a broker with records."""
-    with Broker() as broker:
+    """A console of a broker with records, dead letters, groups and an authorizer."""
+    with Broker(settings=BROKER_SETTINGS) as broker:
         fill(broker.bootstrap_servers)
         with served(broker.bootstrap_servers, refresh_s=0.3) as console:
             yield console

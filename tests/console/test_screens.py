@@ -1,67 +1,10 @@
-"""The console in a real browser: search, changes, keyboard, themes, narrow screens, axe-core."""
+"""The console in a real browser: search, changes, keyboard, themes, narrow screens."""
 
 import re
-from collections.abc import Iterator
-from typing import Literal
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from support.console.served_console import ServedConsole
-
-SCREENS = (
-    "/",
-    "/topics",
-    "/topics/orders",
-    "/topics/orders?tab=settings",
-    "/topics/orders?tab=consumers",
-    "/topics/orders/messages?limit=25",
-    "/topics/orders/messages/0/0",
-    "/topics/orders/produce",
-    "/topics/nowhere",
-)
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-SERIOUS = {"serious", "critical"}
-
-
-def loaded(page: Page, path: str) -> None:
-    page.goto(path)
-    if "/messages?" in path:
-        expect(page.locator("table.records tbody tr")).not_to_have_count(0)
-
-
-def findings(page: Page) -> list[str]:
-    return [
-        f"{each['id']}: {each['nodes'][0]['html'][:200]}"
-        for each in Axe().run(page).response["violations"]
-        if each["impact"] in SERIOUS
-    ]
-
-
-@pytest.fixture(scope="module")
-def checked_page(browser: Browser, console: ServedConsole) -> Iterator[Page]:
-    """A tab for axe, which is injected as a script and so forbidden by the CSP."""
-    page = browser.new_page(base_url=console.server.address, bypass_csp=True)
-    yield page
-    page.close()
-
-
-@pytest.mark.parametrize("path", SCREENS)
-def test_no_serious_finding_of_axe_in_light_and_dark(checked_page: Page, path: str) -> None:
-    loaded(checked_page, path)
-    for scheme in SCHEMES:
-        checked_page.emulate_media(color_scheme=scheme)
-        assert findings(checked_page) == []
-
-
-@pytest.mark.parametrize("path", SCREENS)
-def test_pages_fit_a_narrow_screen(page: Page, path: str) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    loaded(page, path)
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 360
-    expect(page.get_by_role("button", name="Menu")).to_be_visible()
 
 
 def test_the_overview_draws_charts_and_goes_on_by_itself(page: Page) -> None:

@@ -164,7 +164,7 @@ def test_a_group_shows_its_lag_in_records_and_in_time(console: ConsoleClient) ->
     page = console.get("/groups/billing")
     assert "Lag 21 records in 2 partitions" in page.text  # one is in the open transaction
     assert "age of the oldest unread record" in page.text
-    assert "Behind by –" not in page.text
+    assert "Time lag –" not in page.text
     assert "classic" in page.text
     assert "Empty" in page.text
 
@@ -186,7 +186,7 @@ def test_a_group_moves_to_the_offsets_of_its_preview(
     assert "Nothing was changed" in refused.text
     assert committed(broker.bootstrap_servers, "mover") == [5, 5]
     done = console.post("/groups/actions/seek", group="mover", offsets=offsets, confirm="mover")
-    assert "Group mover: moved in 2 partitions." in done.text
+    assert "Group mover: offsets reset in 2 partitions." in done.text
     assert committed(broker.bootstrap_servers, "mover") == [2, 2]
 
 
@@ -293,7 +293,7 @@ def test_the_disks_and_the_sources_of_settings_are_shown(console: ConsoleClient)
 
 def test_a_preferred_election_without_need_changes_nothing(console: ConsoleClient) -> None:
     done = console.post("/brokers/actions/elect")
-    assert "Every partition is led by its preferred replica already." in done.text
+    assert "Every partition is already led by its preferred leader." in done.text
 
 
 def test_a_reassignment_that_is_impossible_says_why(console: ConsoleClient) -> None:
@@ -310,7 +310,7 @@ def test_a_reassignment_that_is_impossible_says_why(console: ConsoleClient) -> N
     assert same.status == 200
     assert "Nothing to move" in same.text
     nothing = console.post("/reassignments/actions/cancel", confirm="cancel")
-    assert "Nothing is moving." in nothing.text
+    assert "No reassignment is in progress." in nothing.text
     assert console.post("/reassignments/actions/cancel", confirm="").status == 400
 
 
@@ -363,7 +363,7 @@ def test_quotas_are_set_shown_and_removed(console: ConsoleClient) -> None:
     kept = console.post("/quotas/actions/delete", key="", confirm="alice", **entity)
     assert kept.status == 400
     gone = console.post("/quotas/actions/delete", key="", confirm="user alice", **entity)
-    assert "Removed the quota of user alice." in gone.text
+    assert "Deleted the quota of user alice." in gone.text
     bad = console.post("/quotas/actions/save", **{**fields, "producer_byte_rate": "fast"})
     assert bad.status == 400
 
@@ -397,10 +397,10 @@ def test_dead_letters_are_grouped_edited_and_sent_again_exactly_once(
     again = {"group": "", "to": "repaired"}
     preview = console.post("/dead-letters/orders.dlq/preview", **again)
     assert f"To send {LETTERS - 1}" in preview.text
-    assert "Sent before 1" in preview.text
+    assert "Replayed before 1" in preview.text
     console.post("/dead-letters/orders.dlq/replay", confirm="orders.dlq", **again)
     eventually(lambda: console.get("/dead-letters/orders.dlq/replay"), f"Sent {LETTERS - 1}")
-    eventually(lambda: console.get("/dead-letters/orders.dlq"), f"Sent again {LETTERS}")
+    eventually(lambda: console.get("/dead-letters/orders.dlq"), f"Replayed {LETTERS}")
     values, _ = read_all(broker.bootstrap_servers, "repaired")
     assert len(values) == LETTERS
     audit = console.get("/dead-letters/orders.dlq").text
@@ -437,7 +437,7 @@ def test_a_share_group_shows_deliveries_and_is_moved_and_deleted(
         "/share-groups/actions/seek", group="jobs", offsets=preview.hidden("offsets"),
         confirm="jobs",
     )  # fmt: skip
-    assert "Share group jobs: moved in 1 partition." in moved.text
+    assert "Share group jobs: start offsets reset in 1 partition." in moved.text
     forgotten = console.post(
         "/share-groups/actions/delete-offsets", group="jobs", topic=TOPIC, confirm=TOPIC
     )
@@ -483,7 +483,7 @@ def test_a_pipeline_is_found_by_its_offsets_and_by_its_checkpoint(
             assert "sink: a <lake>" in page.text
             assert "a &lt;lake&gt;" in page.raw
             other = console.get("/pipelines/elsewhere")
-            assert "Only the cluster's view" in other.text
+            assert "No checkpoint directory" in other.text
             assert "Table version 8810" in other.text
 
 

@@ -61,8 +61,8 @@ def test_a_broker_is_emptied_as_its_preview_said(console: ConsoleClient) -> None
     started = console.post(
         "/reassignments/actions/start", plan=plan, throttle="", confirm="reassign"
     )
-    assert "2 partitions started to move." in started.text
-    eventually(lambda: console.get("/reassignments"), "Nothing is moving")
+    assert "Started to move 2 partitions." in started.text
+    eventually(lambda: console.get("/reassignments"), "No reassignment in progress")
     again = console.post(
         "/reassignments/preview", kind="empty", broker="1", topics="small", factor="", throttle=""
     )
@@ -78,17 +78,17 @@ def test_a_throttled_move_shows_its_progress_and_is_cancelled(console: ConsoleCl
         "/reassignments/actions/start", plan=preview.hidden("plan"), throttle="50k",
         confirm="reassign",
     )  # fmt: skip
-    assert "1 partition started to move." in started.text
+    assert "Started to move 1 partition." in started.text
     moving = eventually(lambda: console.get("/reassignments"), r"big -0 1, 2, 3 3")
     assert "Replication is limited on brokers" in moving.text
     assert re.search(r"\d+ % copied", moving.text)
     busy = console.post(
         "/reassignments/preview", kind="factor", topics="big", factor="1", throttle=""
     )
-    assert "big-0 is moving already" in busy.text
+    assert "big-0 is already moving" in busy.text
     cancelled = console.post("/reassignments/actions/cancel", confirm="cancel")
-    assert "1 partition return to their former brokers." in cancelled.text
-    eventually(lambda: console.get("/reassignments"), "Nothing is moving")
+    assert "Cancelled the move of 1 partition." in cancelled.text
+    eventually(lambda: console.get("/reassignments"), "No reassignment in progress")
     done = console.post("/reassignments/actions/unthrottle")
     assert "Removed the replication limits." in done.text
     assert "No replication limit is set." in console.post("/reassignments/actions/unthrottle").text

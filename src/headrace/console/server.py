@@ -4,10 +4,12 @@ import asyncio
 import logging
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import uvicorn
@@ -54,6 +56,7 @@ class ConsoleServer:
     def __init__(self, settings: ConsoleSettings) -> None:
         """Binds the address; raises `InvalidConsoleSetting`."""
         settings.check()
+        _check_certificate(settings)
         self._settings = settings
         self._listener = _listener(settings)
         app = console_app(settings)
@@ -95,6 +98,33 @@ def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     server.run(ready)
+
+
+def _check_certificate(settings: ConsoleSettings) -> None:
+    """Loads the files once, for an error that names them."""
+    if settings.certificate is None:
+        return
+    for option, path in (("--tls-cert", settings.certificate), ("--tls-key", settings.key)):
+        try:
+            if path is not None:
+                Path(path).open("rb").close()
+        except OSError as error:
+            raise InvalidConsoleSetting(f"{option} {path}: {error.strerror}") from None
+    key = settings.key or settings.certificate
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.certificate, key, _no_passphrase
+        )
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidConsoleSetting(
+            f"{settings.certificate} and {key} are not a certificate and its unencrypted private "
+            f"key in PEM format: {error}"
+        ) from None
+
+
+def _no_passphrase() -> str:
+    """Without it, OpenSSL asks for a passphrase on the terminal."""
+    return ""
 
 
 def _config(app: Starlette, settings: ConsoleSettings) -> uvicorn.Config:

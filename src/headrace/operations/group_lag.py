@@ -3,13 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace.client.admin.consumer_lag import (
-    ConsumerLag,
-    committed_offsets_of_groups,
-    partition_lags,
-)
+from headrace.client.admin.consumer_lag import ConsumerLag, partition_lags
 from headrace.client.admin.groups import GroupDescription, GroupMember, ListedGroup
-from headrace.client.admin.offsets import committed_offsets
+from headrace.client.admin.offsets import CommittedOffset, committed_offsets, offsets_of_groups
 from headrace.client.broker_requests import ANSWER_S, Listing
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
@@ -88,11 +84,11 @@ async def lags_of_groups(
     partial = bool(groups.failures)
     if partial:
         timeout_s = min(timeout_s, ANSWER_S)
-    committed = await committed_offsets_of_groups(client, groups.items, timeout_s=timeout_s)
+    committed = await _committed(client, groups.items, timeout_s)
     positions: dict[TopicPartition, set[int]] = {}
     for offsets in committed.values():
-        for each, offset in offsets.items():
-            positions.setdefault(each, set()).add(offset)
+        for each, at in offsets.items():
+            positions.setdefault(each, set()).add(at.offset)
     found = await partition_lags(
         client,
         positions,
@@ -104,10 +100,26 @@ async def lags_of_groups(
     totals = {}
     for group, offsets in committed.items():
         lags: list[ConsumerLag] = []
-        for each, offset in offsets.items():
+        for each, at in offsets.items():
             state = found[each]
             if not isinstance(state, Refusal):
-                lags.append(state.lags[offset])
+                lags.append(state.lags[at.offset])
         # A sum over only some of the partitions would look like progress.
         totals[group] = total_lag(lags) if len(lags) == len(offsets) else TotalLag()
     return totals
+
+
+async def _committed(
+    client: ClusterClient, groups: Sequence[ListedGroup], timeout_s: float
+) -> Mapping[str, Mapping[TopicPartition, CommittedOffset]]:
+    """The committed offsets of the groups whose coordinators return them."""
+    by_coordinator: dict[int, list[str]] = {}
+    for group in groups:
+        by_coordinator.setdefault(group.coordinator, []).append(group.group_id)
+    committed: dict[str, Mapping[TopicPartition, CommittedOffset]] = {}
+    for coordinator, names in by_coordinator.items():
+        found = await offsets_of_groups(client, names, coordinator, timeout_s=timeout_s)
+        committed |= {
+            group: offsets for group, offsets in found.items() if not isinstance(offsets, Refusal)
+        }
+    return committed

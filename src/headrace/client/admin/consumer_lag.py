@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.admin.groups import ListedGroup
 from headrace.client.admin.offsets import LATEST, NO_OFFSET
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.leader_requests import PATIENCE_S, Answers, send_to_leaders
@@ -22,15 +21,8 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from headrace.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
 
 _CONSUMER: Final = -1  # the replica id of a client that is not a replica
-_MANY_GROUPS: Final = 8  # the first version of OffsetFetch for several groups
-_WITH_NAMES: Final = 9  # the last version with topic names instead of ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,36 +112,3 @@ def _lags_in(
         seconds = None if record.timestamp < 0 else max(0, now_ms - record.timestamp) / 1000
         lags[offset] = ConsumerLag(max(0, answer.high_watermark - record.offset), seconds)
     return PartitionLags(answer.high_watermark, lags)
-
-
-async def committed_offsets_of_groups(
-    client: ClusterClient, groups: Sequence[ListedGroup], *, timeout_s: float
-) -> dict[str, dict[TopicPartition, int]]:
-    """The committed offsets of many groups, with one request for each coordinator.
-
-    A group whose offsets its coordinator does not return is missing.
-    """
-    by_coordinator: dict[int, list[str]] = {}
-    for group in groups:
-        by_coordinator.setdefault(group.coordinator, []).append(group.group_id)
-    committed: dict[str, dict[TopicPartition, int]] = {}
-    for coordinator, names in by_coordinator.items():
-        answer = await client.send(
-            OffsetFetchRequest(
-                groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
-            ),
-            OffsetFetchResponse,
-            to=ToBroker(coordinator),
-            timeout_s=timeout_s,
-            at_least=_MANY_GROUPS,
-            at_most=_WITH_NAMES,
-        )
-        for found in answer.groups:
-            if not found.error_code:
-                committed[found.group_id] = {
-                    TopicPartition(topic.name, each.partition_index): each.committed_offset
-                    for topic in found.topics
-                    for each in topic.partitions
-                    if not each.error_code and each.committed_offset != NO_OFFSET
-                }
-    return committed

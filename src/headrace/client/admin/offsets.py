@@ -31,6 +31,8 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
 
 LATEST: Final = -1
@@ -163,11 +165,17 @@ async def committed_offsets(
         at_most=_ONE_GROUP,
     )
     check_error_code(answer.error_code, f"cannot read the offsets of group {group!r}")
+    return _committed(answer.topics)
+
+
+def _committed(
+    topics: Sequence[OffsetFetchResponseTopic] | Sequence[OffsetFetchResponseTopics],
+) -> dict[TopicPartition, CommittedOffset]:
     return {
         TopicPartition(topic.name, each.partition_index): CommittedOffset(
             each.committed_offset, each.committed_leader_epoch, each.metadata or ""
         )
-        for topic in answer.topics
+        for topic in topics
         for each in topic.partitions
         if not each.error_code and each.committed_offset != NO_OFFSET
     }
@@ -175,7 +183,7 @@ async def committed_offsets(
 
 async def offsets_of_groups(
     client: ClusterClient, groups: Sequence[str], coordinator: int, *, timeout_s: float
-) -> dict[str, dict[TopicPartition, int] | Refusal]:
+) -> dict[str, dict[TopicPartition, CommittedOffset] | Refusal]:
     """The committed offsets of several groups of one coordinator, in one request.
 
     Brokers before Kafka 3.0 are asked for one group after another.
@@ -194,23 +202,10 @@ async def offsets_of_groups(
         )
     except UnsupportedByBroker:
         return {
-            group: {
-                partition: found.offset
-                for partition, found in (
-                    await committed_offsets(client, group, timeout_s=timeout_s)
-                ).items()
-            }
-            for group in groups
+            group: await committed_offsets(client, group, timeout_s=timeout_s) for group in groups
         }
     return {
-        group.group_id: refused(group.error_code)
-        if group.error_code
-        else {
-            TopicPartition(topic.name, each.partition_index): each.committed_offset
-            for topic in group.topics
-            for each in topic.partitions
-            if not each.error_code and each.committed_offset != NO_OFFSET
-        }
+        group.group_id: refused(group.error_code) if group.error_code else _committed(group.topics)
         for group in answer.groups
     }
 

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 
 from headrace.client.admin.groups import SHARE, GroupDescription, describe_modern_group
 from headrace.client.admin.share_locks import ShareLocks, locks_of
-from headrace.client.client import ClusterClient
+from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.coordinator_request import send_or_refuse, send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import check_error_code
-from headrace.client.results import Refusal, TopicPartition, group_by_topic, refusal
+from headrace.client.results import (
+    Refusal,
+    TopicPartition,
+    group_by_topic,
+    refusal,
+    refused,
+)
 from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -25,6 +31,7 @@ from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
 )
 from headrace.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
@@ -78,6 +85,33 @@ async def share_offsets(
         timeout_s=timeout_s,
     )
     check_error_code(found.error_code, f"cannot read the start offsets of share group {group!r}")
+    return _positions(found)
+
+
+async def share_offsets_of_groups(
+    client: ClusterClient, groups: Sequence[str], coordinator: int, *, timeout_s: float
+) -> dict[str, dict[TopicPartition, SharePosition] | Refusal]:
+    """The start offsets of several share groups of one coordinator, in one request."""
+    answer = await client.send(
+        DescribeShareGroupOffsetsRequest(
+            groups=[
+                DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+                for group in groups
+            ]
+        ),
+        DescribeShareGroupOffsetsResponse,
+        to=ToBroker(coordinator),
+        timeout_s=timeout_s,
+    )
+    return {
+        found.group_id: refused(found.error_code) if found.error_code else _positions(found)
+        for found in answer.groups
+    }
+
+
+def _positions(
+    found: DescribeShareGroupOffsetsResponseGroup,
+) -> dict[TopicPartition, SharePosition]:
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
             each.start_offset, each.lag, each.lag_ms, locks_of(each)

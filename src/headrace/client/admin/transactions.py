@@ -19,6 +19,7 @@ from headrace.protocol.messages.describe_producers import (
 from headrace.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    DescribeTransactionsTransactionState,
 )
 from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -140,6 +141,23 @@ async def describe_transaction(
         lambda got: got.transaction_states,
         timeout_s=timeout_s,
     )
+    return _described(found)
+
+
+async def describe_transactions_of(
+    client: ClusterClient, transactional_ids: Sequence[str], coordinator: int, *, timeout_s: float
+) -> dict[str, TransactionDescription | Refusal]:
+    """Describes several transactional ids of one coordinator, in one request."""
+    answer = await client.send(
+        DescribeTransactionsRequest(transactional_ids=list(transactional_ids)),
+        DescribeTransactionsResponse,
+        to=ToBroker(coordinator),
+        timeout_s=timeout_s,
+    )
+    return {each.transactional_id: _described(each) for each in answer.transaction_states}
+
+
+def _described(found: DescribeTransactionsTransactionState) -> TransactionDescription | Refusal:
     if found.error_code:
         return refused(found.error_code)
     return TransactionDescription(

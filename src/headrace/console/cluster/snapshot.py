@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headrace.client.results import TopicPartition
+from headrace.pipeline.core.group_metadata import Progress
 
 NO_LEADER: Final = -1
 
@@ -142,6 +143,8 @@ class GroupState:
     coordinator: int
     lag: int | None = None
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    pipeline: Progress | None = None
+    """The last batch, if a pipeline has committed the offsets."""
 
     @property
     def topics(self) -> tuple[str, ...]:

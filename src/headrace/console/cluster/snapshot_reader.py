@@ -14,6 +14,7 @@ from headrace.client.admin.log_dirs import LogDirInfo, describe_log_dirs
 from headrace.client.admin.offsets import (
     EARLIEST,
     LATEST,
+    CommittedOffset,
     FoundOffset,
     list_offsets,
     offsets_of_groups,
@@ -35,6 +36,7 @@ from headrace.console.cluster.snapshot import (
     lag_of,
     topic_state,
 )
+from headrace.pipeline.core.group_metadata import Progress, progress_of
 
 T = TypeVar("T")
 
@@ -65,9 +67,12 @@ async def read_snapshot(
         _bounds(client, topics, per_broker_s, problems),
         _groups(client, live, per_broker_s, problems),
     )
-    committed = await _committed(client, groups, per_broker_s, problems)
+    commits = await _committed(client, groups, per_broker_s, problems)
+    committed = {
+        group: {each: at.offset for each, at in found.items()} for group, found in commits.items()
+    }
     states = _topic_states(topics, bounds, _leader_sizes(topics, log_dirs))
-    group_states = _group_states(groups, committed, states)
+    group_states = _group_states(groups, committed, _pipelines(commits), states)
     with_groups = _with_groups(states, committed)
     return ClusterSnapshot(
         taken_ms=clock.wall_ms(),
@@ -156,17 +161,19 @@ async def _groups(
 
 async def _committed(
     client: ClusterClient, groups: Sequence[ListedGroup], timeout_s: float, problems: _Problems
-) -> dict[str, dict[TopicPartition, int]]:
+) -> dict[str, dict[TopicPartition, CommittedOffset]]:
     """The offsets that each group has committed; share groups commit none."""
     by_coordinator: dict[int, list[str]] = {}
     for group in groups:
         if group.kind != SHARE:
             by_coordinator.setdefault(group.coordinator, []).append(group.group_id)
 
-    async def ask(broker: int, limit_s: float) -> dict[str, dict[TopicPartition, int] | Refusal]:
+    async def ask(
+        broker: int, limit_s: float
+    ) -> dict[str, dict[TopicPartition, CommittedOffset] | Refusal]:
         return await offsets_of_groups(client, by_coordinator[broker], broker, timeout_s=limit_s)
 
-    found: dict[str, dict[TopicPartition, int]] = {}
+    found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     coordinators = sorted(by_coordinator)
     answers = await _per_broker(coordinators, ask, timeout_s, "committed offsets", problems)
     for answer in answers.values():
@@ -175,6 +182,18 @@ async def _committed(
                 problems.add(f"offsets of group {group_id}", offsets)
             else:
                 found[group_id] = offsets
+    return found
+
+
+def _pipelines(
+    commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+) -> dict[str, Progress]:
+    """The groups whose offsets a pipeline has committed, with its last batch."""
+    found = {}
+    for group, offsets in commits.items():
+        marks = [mark for each in offsets.values() if (mark := progress_of(each.metadata))]
+        if marks:
+            found[group] = max(marks)
     return found
 
 
@@ -228,6 +247,7 @@ def _topic_states(
 def _group_states(
     groups: Sequence[ListedGroup],
     committed: Mapping[str, Mapping[TopicPartition, int]],
+    pipelines: Mapping[str, Progress],
     topics: Mapping[str, TopicState],
 ) -> dict[str, GroupState]:
     states = {}
@@ -242,6 +262,7 @@ def _group_states(
             group.coordinator,
             lag,
             offsets or {},
+            pipelines.get(group.group_id),
         )
     return states
 

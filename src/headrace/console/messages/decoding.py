@@ -6,14 +6,18 @@ no control characters, and the page shows it as text only.
 
 import base64
 import binascii
+import codecs
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 SHOWN_BYTES: Final = 64 * 1024
 """Of a value on its page; the rest is in the download."""
+SUMMARISED_BYTES: Final = 64 * 1024
+"""Of a value in a list; a row shows one line of it."""
 PREVIEW_CHARS: Final = 400
+_WHITESPACE_READ: Final = 64
 MAX_PARSED_BYTES: Final = 2 * 1024 * 1024
 """A larger value is not parsed to be shown; a filter does parse it."""
 REGISTRY_PREFIX: Final = 0
@@ -89,6 +93,18 @@ class Decoder:
             case Coding.AUTO:
                 return self._recognised(data)
 
+    def summarise(self, data: bytes | None, coding: Coding) -> Decoded:
+        """For a row of a list: of a large value, only the beginning is decoded.
+
+        It is then called JSON if it begins and ends as a JSON object or array does.
+        """
+        if data is None or len(data) <= SUMMARISED_BYTES:
+            return self.decode(data, coding)
+        found = self.decode(_head(data), coding)
+        if coding in (Coding.AUTO, Coding.JSON) and found.kind == "text" and _is_enclosed(data):
+            return replace(found, kind="JSON", note="")
+        return found
+
     def object_of(self, data: bytes | None, coding: Coding) -> tuple[bool, object]:
         """Whether a JSONPath applies, and to what; without the text, which takes far longer."""
         if data is None:
@@ -123,6 +139,20 @@ class Decoder:
         except UndecodableValue as error:
             return _plain(data, str(error))
         return Decoded(kind, _pretty(value), value, has_object=True)
+
+
+def _head(data: bytes) -> bytes:
+    """The beginning, without a part of a UTF-8 character at its end."""
+    cut = data[:SUMMARISED_BYTES]
+    try:
+        return cut[: codecs.utf_8_decode(cut, "strict", False)[1]]
+    except UnicodeDecodeError:
+        return cut
+
+
+def _is_enclosed(data: bytes) -> bool:
+    ends = data[:_WHITESPACE_READ].lstrip()[:1] + data[-_WHITESPACE_READ:].rstrip()[-1:]
+    return ends in (b"{}", b"[]")
 
 
 def has_prefix(data: bytes) -> bool:

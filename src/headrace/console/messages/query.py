@@ -4,6 +4,7 @@ A filter on text, key or header also gives *needles*: bytes that must be in a ba
 records to match. They are looked for in the decompressed bytes, before records are decoded.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ MAX_PATH_CHARS: Final = 1_000
 POSITIONS: Final = ("newest", "oldest", "offset", "time", "tail")
 _UNIX_MS: Final = re.compile(r"\d{10,14}")
 _SECONDS_DIGITS: Final = 10
+_ESCAPED: Final = re.compile(rb'[\x00-\x1f"\\]')
+_UNICODE_ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 
 
 class BadQuery(ValueError):
@@ -100,19 +103,31 @@ class Query:
     json: JsonFilter | None = None
     committed_only: bool = True
     value_coding: Coding = Coding.AUTO
+    texts: tuple[bytes, ...] = field(init=False)
+    """The text as it is, and as JSON writes it with escapes; one of them must be found."""
     needles: tuple[bytes, ...] = field(init=False)
+    """All of them must be found, beside one of `texts`."""
 
     def __post_init__(self) -> None:
-        needles = [self.text.lower() if self.ignores_case else self.text, self.key or b""]
+        texts = json_spellings(self.text)
+        if self.ignores_case:
+            texts = tuple(dict.fromkeys(each.lower() for each in texts))
+        needles = [self.key or b""]
         if self.header is not None:
             needles += [self.header.name.encode(), self.header.value or b""]
         # The longest is the rarest, as a rule.
         found = sorted(filter(None, needles), key=len, reverse=True)
+        object.__setattr__(self, "texts", texts)
         object.__setattr__(self, "needles", tuple(found))
 
     @property
     def has_filter(self) -> bool:
-        return bool(self.needles) or self.key is not None or self.json is not None
+        return self.has_needles or self.key is not None or self.json is not None
+
+    @property
+    def has_needles(self) -> bool:
+        """Whether `may_match` can rule out bytes."""
+        return bool(self.texts or self.needles)
 
     @property
     def follows(self) -> bool:
@@ -120,11 +135,9 @@ class Query:
 
     def may_match(self, data: bytes) -> bool:
         """Whether a record in these decompressed bytes can match."""
-        if not self.ignores_case:
-            return all(needle in data for needle in self.needles)
-        text = self.text.lower()
-        others = (needle for needle in self.needles if needle != text)
-        return text in data.lower() and all(needle in data for needle in others)
+        if not all(needle in data for needle in self.needles):
+            return False
+        return not self.texts or self._contains_text(data)
 
     def matches(self, record: Record, decoder: Decoder) -> bool:
         """Whether the record passes all filters, the cheap ones first."""
@@ -143,10 +156,26 @@ class Query:
         places: list[bytes | None] = [record.value, record.key]
         for name, value in record.headers:
             places += [name.encode(errors="surrogateescape"), value]
+        return any(self._contains_text(place) for place in places if place)
+
+    def _contains_text(self, data: bytes) -> bool:
         if self.ignores_case:
-            text = self.text.lower()
-            return any(text in place.lower() for place in places if place)
-        return any(self.text in place for place in places if place)
+            data = data.lower()
+        return any(text in data for text in self.texts)
+
+
+def json_spellings(text: bytes) -> tuple[bytes, ...]:
+    """The text, and its spellings within a JSON string: with or without escapes of non-ASCII."""
+    if not text or (text.isascii() and not _ESCAPED.search(text)):
+        return (text,) if text else ()
+    try:
+        plain = text.decode()
+    except UnicodeDecodeError:
+        return (text,)
+    escaped = json.dumps(plain)[1:-1]
+    upper = _UNICODE_ESCAPE.sub(lambda found: "\\u" + found[1].upper(), escaped)
+    least = json.dumps(plain, ensure_ascii=False)[1:-1]
+    return tuple(dict.fromkeys((text, least.encode(), escaped.encode(), upper.encode())))
 
 
 def key_of(text: str, coding: str) -> bytes | None:

@@ -71,7 +71,7 @@ class Scanner:
         """The matches with offsets from `start` to before `end`, at most `max_matches`."""
         found = Scanned(next_offset=start)
         # One look at all bytes passes over the uncompressed batches, however small they are.
-        self._plain_may_match = not self._query.needles or self._query.may_match(bytes(data))
+        self._plain_may_match = not self._query.has_needles or self._query.may_match(bytes(data))
         left = deque(sorted(aborted, key=lambda each: each.first_offset))
         try:
             for pos, header in headers(data, partial_tail=True):
@@ -128,11 +128,11 @@ class Scanner:
 
     def _matches(self, batch: memoryview, header: BatchHeader, found: Scanned) -> Iterator[Match]:
         query = self._query
-        if query.needles and header.codec is Codec.NONE:
+        if query.has_needles and header.codec is Codec.NONE:
             found.raw_bytes += header.size
             if not self._plain_may_match or not query.may_match(bytes(batch)):
                 return
-        elif query.needles:
+        elif query.has_needles:
             payload = batch[HEADER_SIZE:]
             raw = bytes(decompress(header.codec, payload, max_bytes=MAX_BATCH_BYTES))
             found.raw_bytes += len(raw)

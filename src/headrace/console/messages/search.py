@@ -324,7 +324,7 @@ class Search:
                     timeout_s=self._timeout_s,
                 )
             except ClientError as error:
-                await self._queue.put(Problem(f"the tail ends: {error}"))
+                await self._queue.put(Problem(f"the live tail has stopped: {error}"))
                 return
             for partition, chunk in chunks.items():
                 if not len(chunk.data):

@@ -1,6 +1,6 @@
 """Brokers: state, controller, racks, disks, listeners, settings with their sources; elections."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from starlette.responses import Response
@@ -20,6 +20,7 @@ from headrace.client.errors import AuthenticationFailed, ClientError
 from headrace.client.results import Refusal
 from headrace.console.cluster.snapshot import BrokerState, ClusterSnapshot
 from headrace.console.cluster.verdict import FULL_CRITICAL, FULL_WARNING, used_share
+from headrace.console.screens.settings_form import source_name
 from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
 from headrace.console.web.screen import Screen, get, post
@@ -30,12 +31,6 @@ TABS: Final = ("disks", "settings")
 DYNAMIC: Final = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 CLUSTER_WIDE: Final = ""
 """The name of the resource with the default of all brokers."""
-_SOURCES: Final[Mapping[ConfigSource, str]] = {
-    ConfigSource.DYNAMIC_BROKER: "dynamic, this broker",
-    ConfigSource.DYNAMIC_DEFAULT_BROKER: "dynamic, all brokers",
-    ConfigSource.STATIC_BROKER: "configuration file",
-    ConfigSource.DEFAULT: "default",
-}
 LISTENER_SETTINGS: Final = (
     "listeners",
     "advertised.listeners",
@@ -69,7 +64,7 @@ class BrokerRow(NamedTuple):
             return "Fenced"
         if self.broker.problem is not None:
             return "Does not answer"
-        return "Replicas behind" if self.out_of_sync else "In sync"
+        return "Replicas out of sync" if self.out_of_sync else "In sync"
 
 
 def rows_of(snapshot: ClusterSnapshot) -> list[BrokerRow]:
@@ -109,10 +104,6 @@ def disk_level(share: float | None) -> str:
     if share >= FULL_CRITICAL:
         return "critical"
     return "warning" if share >= FULL_WARNING else "ok"
-
-
-def source_name(source: ConfigSource) -> str:
-    return _SOURCES.get(source, source.name.lower().replace("_", " "))
 
 
 async def show_list(page: Page) -> Response:
@@ -220,7 +211,7 @@ async def elect(page: Page) -> Response:
     page.flash(
         f"Elected the preferred leader of {moved} partition{'s' * (moved != 1)}."
         if moved or failed
-        else "Every partition is led by its preferred replica already."
+        else "Every partition is already led by its preferred leader."
     )
     for each, why in list(failed.items())[:3]:
         page.flash(f"{each}: {why}", "error")

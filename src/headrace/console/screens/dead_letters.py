@@ -110,7 +110,7 @@ async def show_group(page: Page) -> Response:
     findings = await _scan(page, topic)
     group = next((each for each in findings.groups if digest_of(each.key) == digest), None)
     if group is None:
-        raise PageError(404, "No such group", "No dead letter has this error any more.")
+        raise PageError(404, "No such error", "No dead letter has this error any more.")
     letters = await page.cluster.cached(
         ("letters", topic, digest),
         SCAN_CACHE_S,
@@ -270,7 +270,7 @@ async def replay(page: Page) -> Response:
     try:
         job = page.console.jobs.start(_key(topic), f"the replay of {topic}", run)
     except AlreadyRunning:
-        page.flash("A replay of this topic is running already.", "warning")
+        page.flash("A replay of this topic is already running.", "warning")
     else:
         with suppress(TimeoutError):  # a short replay shows its result at once
             async with asyncio.timeout(SHORT_REPLAY_S):

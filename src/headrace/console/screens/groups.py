@@ -265,7 +265,7 @@ async def seek(page: Page) -> Response:
     page.require_name(name)
     offsets = from_text(page.field("offsets"))
     done = await commit_offsets(page.client, name, offsets, timeout_s=page.timeout_s)
-    report_partitions(page, done, f"Group {name}", "moved")
+    report_partitions(page, done, f"Group {name}", "offsets reset")
     await page.refreshed()
     return page.redirect(group_path(name))
 

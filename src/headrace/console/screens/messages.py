@@ -41,7 +41,6 @@ from headrace.console.web.sessions import Session
 MAX_SEARCHES: Final = 3
 """Of one session at the same time."""
 MAX_HEADERS_SHOWN: Final = 8
-MAX_PREVIEWED: Final = 64 * 1024
 CODINGS: Final = (Coding.AUTO, Coding.JSON, Coding.TEXT, Coding.HEX, Coding.REGISTRY)
 
 
@@ -178,7 +177,7 @@ def event_of(event: SearchEvent, query: Query, decoder: Decoder) -> Event:
                     "matched": event.matched,
                     "done": event.done_offsets,
                     "all": event.all_offsets,
-                    "seconds": round(event.elapsed_s, 1),
+                    "seconds": round(event.elapsed_s, 2),
                 },
             )
         case Problem():
@@ -190,8 +189,8 @@ def event_of(event: SearchEvent, query: Query, decoder: Decoder) -> Event:
 def row_of(found: Found, query: Query, decoder: Decoder) -> dict[str, object]:
     """One row of the list: short texts only, whatever the size of the record."""
     record = found.match.record
-    value = decoder.decode(_head(record.value), query.value_coding)
-    key = decoder.decode(_head(record.key), Coding.AUTO)
+    value = decoder.summarise(record.value, query.value_coding)
+    key = decoder.summarise(record.key, Coding.AUTO)
     return {
         "partition": found.partition,
         "offset": record.offset,
@@ -205,11 +204,6 @@ def row_of(found: Found, query: Query, decoder: Decoder) -> dict[str, object]:
         "headers": [name for name, _ in record.headers[:MAX_HEADERS_SHOWN]],
         "header_count": len(record.headers),
     }
-
-
-def _head(data: bytes | None) -> bytes | None:
-    """The beginning of a large value: a row shows one line of it."""
-    return data if data is None or len(data) <= MAX_PREVIEWED else data[:MAX_PREVIEWED]
 
 
 SCREEN: Final = Screen(

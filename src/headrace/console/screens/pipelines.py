@@ -6,15 +6,13 @@ checkpoint directories in `--pipelines` add what only the pipeline's machine kno
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from starlette.responses import Response
 
-from headrace.client.admin.offsets import committed_offsets
-from headrace.client.errors import ClientError
-from headrace.console.cluster.snapshot import ClusterSnapshot, GroupState
+from headrace.console.cluster.snapshot import GroupState
 from headrace.console.screens import pipeline_work as work
 from headrace.console.screens.pipeline_timeline import (
     PHASES,
@@ -27,13 +25,9 @@ from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
 from headrace.console.web.pagination import DEFAULT_PAGE_SIZE, paged
 from headrace.console.web.screen import Screen, get
-from headrace.pipeline.core.group_metadata import Progress, progress_of
+from headrace.pipeline.core.group_metadata import Progress
 
-MARKS_CACHE_S: Final = 15.0
 FILES_CACHE_S: Final = 4.0
-MAX_ASKED: Final = 500
-"""Groups without members that are asked for the mark; a cluster with more needs --pipelines."""
-CONCURRENCY: Final = 16
 TIMELINE_BATCHES: Final = 40
 RECENT_MS: Final = 10 * 60_000
 
@@ -67,33 +61,6 @@ def level_of(state: str) -> str:
     return {"running": "ok", "failed": "critical", "stopped": "", "unknown": "info"}[state]
 
 
-async def _marked(page: Page, snapshot: ClusterSnapshot) -> Mapping[str, Progress]:
-    """The groups whose offsets a pipeline has committed, with its progress."""
-    candidates = [
-        group.id
-        for group in snapshot.groups.values()
-        if group.committed and group.state.lower() in ("empty", "")
-    ][:MAX_ASKED]
-    limit = asyncio.Semaphore(CONCURRENCY)
-
-    async def ask(group: str) -> Progress | None:
-        async with limit:
-            try:
-                found = await committed_offsets(page.client, group, timeout_s=page.timeout_s)
-            except ClientError:
-                return None
-        marks = [mark for each in found.values() if (mark := progress_of(each.metadata))]
-        return max(marks, default=None)
-
-    async def load() -> Mapping[str, Progress]:
-        answers = await asyncio.gather(*map(ask, candidates))
-        return {
-            group: mark for group, mark in zip(candidates, answers, strict=True) if mark is not None
-        }
-
-    return await page.cluster.cached("pipeline-marks", MARKS_CACHE_S, load)
-
-
 async def _files(page: Page) -> tuple[Sequence[work.FoundCheckpoint], Sequence[str]]:
     paths = page.settings.pipelines
     if not paths:
@@ -111,12 +78,14 @@ async def _events(page: Page, path: str) -> Sequence[BatchEvent]:
 
 async def _rows(page: Page) -> tuple[list[PipelineRow], Sequence[str]]:
     snapshot = await page.snapshot()
-    marks = await _marked(page, snapshot)
+    marked = {
+        group.id: group.pipeline for group in snapshot.groups.values() if group.pipeline is not None
+    }
     checkpoints, problems = await _files(page)
     by_flow = {each.flow: each for each in checkpoints}
     rows = [
-        PipelineRow(name, snapshot.groups.get(name), marks.get(name), by_flow.get(name))
-        for name in sorted({*marks, *by_flow})
+        PipelineRow(name, snapshot.groups.get(name), marked.get(name), by_flow.get(name))
+        for name in sorted({*marked, *by_flow})
     ]
     return rows, problems
 

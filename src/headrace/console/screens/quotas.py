@@ -118,7 +118,7 @@ async def delete(page: Page) -> Response:
     refused = await alter_quota(
         page.client, entity, dict.fromkeys(wanted), timeout_s=page.timeout_s
     )
-    page.done(refused, f"The quota of {name} was not removed", f"Removed the quota of {name}.")
+    page.done(refused, f"The quota of {name} was not deleted", f"Deleted the quota of {name}.")
     return page.redirect("/quotas")
 
 

@@ -216,7 +216,7 @@ async def start(page: Page) -> Response:
     done = await alter_reassignments(
         page.client, {each.partition: each.after for each in moves}, timeout_s=page.timeout_s
     )
-    _report(page, done, "started to move", "did not start to move")
+    _report(page, done, "Started to move", "did not start to move")
     await page.refreshed()
     return page.redirect("/reassignments")
 
@@ -248,7 +248,7 @@ def _report(
     page.cluster.forget_cached()
     good = sum(why is None for why in done.values())
     if good:
-        page.flash(f"{good} partition{'s' * (good != 1)} {success}.")
+        page.flash(f"{success} {good} partition{'s' * (good != 1)}.")
     for each, why in [(each, why) for each, why in done.items() if why is not None][:3]:
         page.flash(f"{each} {failure}: {why}", "error")
 
@@ -264,10 +264,10 @@ async def cancel(page: Page) -> Response:
     else:
         page.require_name(CONFIRM_CANCEL)
     if not moves:
-        page.flash("Nothing is moving.", "warning")
+        page.flash("No reassignment is in progress.", "warning")
         return page.redirect("/reassignments")
     done = await alter_reassignments(page.client, dict.fromkeys(moves), timeout_s=page.timeout_s)
-    _report(page, done, "return to their former brokers", "was not cancelled")
+    _report(page, done, "Cancelled the move of", "was not cancelled")
     await page.refreshed()
     return page.redirect("/reassignments")
 

@@ -1,6 +1,22 @@
-"""Settings that a visitor types, one `name=value` on each line. Pure."""
+"""Settings: where they come from, and those that a visitor types as lines. Pure."""
 
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.client.admin.configs import ConfigSource
 from headrace.console.web.errors import PageError
+
+_SOURCES: Final[Mapping[ConfigSource, str]] = {
+    ConfigSource.TOPIC: "topic",
+    ConfigSource.DYNAMIC_BROKER: "dynamic, this broker",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER: "dynamic, all brokers",
+    ConfigSource.STATIC_BROKER: "configuration file",
+    ConfigSource.DEFAULT: "default",
+}
+
+
+def source_name(source: ConfigSource) -> str:
+    return _SOURCES.get(source, source.name.lower().replace("_", " "))
 
 
 def settings_of(text: str) -> dict[str, str]:

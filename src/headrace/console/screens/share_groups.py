@@ -22,6 +22,7 @@ from headrace.client.admin.shares import (
     delete_share_offsets,
     describe_share_group,
     share_offsets,
+    share_offsets_of_groups,
 )
 from headrace.client.errors import ClientError, UnsupportedByBroker
 from headrace.client.results import Refusal, TopicPartition
@@ -46,6 +47,7 @@ from headrace.protocol.errors import ErrorCode
 
 FOLDER: Final = "share-groups"
 CACHE_S: Final = 2.0
+LIST_CACHE_S: Final = 5.0
 STATES_READ: Final = 100
 """The stored delivery states need one request for each partition; only the first ones are read."""
 RANGES_SHOWN: Final = 200
@@ -60,11 +62,11 @@ async def show_list(page: Page) -> Response:
         page.integer("page", 1, low=1),
         page.integer("size", DEFAULT_PAGE_SIZE),
     )
-    sums = await asyncio.gather(*(_sums_or_none(page, group) for group in shown.rows))
+    totals = await _sums_of(page, shown.rows)
     return page.render(
         "share_groups.html",
         groups=shown,
-        positions={group.id: of for group, of in zip(shown.rows, sums, strict=True)},
+        sums=totals,
         states=sorted({group.state for group in snapshot.groups.values() if group.kind == SHARE}),
         state=state,
         search=search,
@@ -81,16 +83,34 @@ class ShareSums(NamedTuple):
     lag: int | None
 
 
-async def _sums_or_none(page: Page, group: GroupState) -> ShareSums | None:
-    async def load() -> Mapping[TopicPartition, SharePosition]:
-        return await share_offsets(page.client, group.id, timeout_s=page.timeout_s)
+async def _sums_of(page: Page, groups: Sequence[GroupState]) -> Mapping[str, ShareSums]:
+    """The sums of the groups that can be read, with one request for each coordinator."""
+    by_coordinator: dict[int, list[str]] = {}
+    for group in groups:
+        by_coordinator.setdefault(group.coordinator, []).append(group.id)
 
-    try:
-        found = await page.cluster.cached(("share-offsets", group.id), 5.0, load)
-    except ClientError:
-        return None
-    known = [each.lag for each in found.values() if each.lag >= 0]
-    return ShareSums(len({each.topic for each in found}), len(found), sum(known) if known else None)
+    async def ask(coordinator: int) -> Mapping[str, ShareSums]:
+        names = tuple(by_coordinator[coordinator])
+
+        async def load() -> dict[str, dict[TopicPartition, SharePosition] | Refusal]:
+            return await share_offsets_of_groups(
+                page.client, names, coordinator, timeout_s=page.timeout_s
+            )
+
+        try:
+            found = await page.cluster.cached(("share-offsets", names), LIST_CACHE_S, load)
+        except ClientError:
+            return {}
+        return {name: sums_of(of) for name, of in found.items() if not isinstance(of, Refusal)}
+
+    answers = await asyncio.gather(*map(ask, by_coordinator))
+    return {name: of for answer in answers for name, of in answer.items()}
+
+
+def sums_of(positions: Mapping[TopicPartition, SharePosition]) -> ShareSums:
+    known = [each.lag for each in positions.values() if each.lag >= 0]
+    topics = {each.topic for each in positions}
+    return ShareSums(len(topics), len(positions), sum(known) if known else None)
 
 
 class ShareRow(NamedTuple):
@@ -280,7 +300,7 @@ async def seek(page: Page) -> Response:
     page.require_name(name)
     offsets = from_text(page.field("offsets"))
     done = await alter_share_offsets(page.client, name, offsets, timeout_s=page.timeout_s)
-    report_partitions(page, done, f"Share group {name}", "moved")
+    report_partitions(page, done, f"Share group {name}", "start offsets reset")
     return page.redirect(group_path(name, SHARE))
 
 

@@ -18,6 +18,8 @@ from headrace.client.admin.topics import add_partitions, delete_records, delete_
 from headrace.client.errors import RequestRefused, UnsupportedByBroker
 from headrace.client.results import Refusal, TopicPartition
 from headrace.console.cluster.snapshot import ClusterSnapshot, TopicState, lag_of
+from headrace.console.screens.group_list import level_of
+from headrace.console.screens.settings_form import source_name
 from headrace.console.screens.topic_lookup import topic_of
 from headrace.console.web.errors import PageError
 from headrace.console.web.page import Page
@@ -27,13 +29,6 @@ from headrace.console.web.screen import Screen, get, post
 TABS: Final = ("partitions", "settings", "consumers")
 PARTITIONS_SHOWN: Final = 100
 CONFIG_TTL_S: Final = 3.0
-SOURCES: Final = {
-    ConfigSource.TOPIC: "topic",
-    ConfigSource.DYNAMIC_BROKER: "broker, changed at run time",
-    ConfigSource.DYNAMIC_DEFAULT_BROKER: "all brokers, changed at run time",
-    ConfigSource.STATIC_BROKER: "broker's file",
-    ConfigSource.DEFAULT: "default",
-}
 
 
 async def show(page: Page) -> Response:
@@ -53,11 +48,11 @@ async def show(page: Page) -> Response:
         partitions=paged(topic.partitions, page.integer("page", 1), PARTITIONS_SHOWN),
         entries=_shown(settings, search, only_changed=page.flag("changed")),
         refusal=settings if isinstance(settings, Refusal) else None,
-        sources=SOURCES,
+        source_name=source_name,
         search=search,
         changed=page.flag("changed"),
         consumers=_consumers(topic, snapshot),
-        skew=_leader_skew(topic),
+        level_of=level_of,
     )
 
 
@@ -103,13 +98,6 @@ def _consumers(topic: TopicState, snapshot: ClusterSnapshot) -> list[dict[str, o
         ]
         rows.append({"group": group, "lag": each.lag, "partitions": lags})
     return rows
-
-
-def _leader_skew(topic: TopicState) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for partition in topic.partitions:
-        counts[partition.leader] = counts.get(partition.leader, 0) + 1
-    return dict(sorted(counts.items()))
 
 
 async def alter(page: Page) -> Response:

@@ -1,7 +1,7 @@
 """Transactions: state, age, producer and partitions; hanging ones; abort."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from headrace.client.admin.transactions import (
     TransactionDescription,
     describe_producers,
     describe_transaction,
+    describe_transactions_of,
     fence,
     list_transactions_of,
     write_abort_marker,
@@ -81,8 +82,8 @@ async def show_list(page: Page) -> Response:
     found.sort(key=lambda each: (each.state not in OPEN_STATES, each.transactional_id))
     shown = paged(found, page.integer("page", 1, low=1), page.integer("size", DEFAULT_PAGE_SIZE))
     now_ms = page.console.clock.wall_ms()
-    details = await asyncio.gather(*(_detail_or_none(page, each) for each in shown.rows))
-    rows = [row_of(each, detail, now_ms) for each, detail in zip(shown.rows, details, strict=True)]
+    details = await _details(page, shown.rows)
+    rows = [row_of(each, details.get(each.transactional_id), now_ms) for each in shown.rows]
     return page.render(
         "transactions.html",
         paged=shown,
@@ -122,19 +123,30 @@ def transaction_path(transactional_id: str) -> str:
     return f"/transactions/id/{quote(transactional_id, safe='')}"
 
 
-async def _detail_or_none(page: Page, listed: ListedTransaction) -> TransactionDescription | None:
-    async def load() -> TransactionDescription | Refusal:
-        return await describe_transaction(
-            page.client, listed.transactional_id, timeout_s=page.timeout_s
-        )
+async def _details(
+    page: Page, listed: Sequence[ListedTransaction]
+) -> Mapping[str, TransactionDescription]:
+    """The descriptions that the coordinators return, with one request for each coordinator."""
+    by_coordinator: dict[int, list[str]] = {}
+    for each in listed:
+        by_coordinator.setdefault(each.coordinator, []).append(each.transactional_id)
 
-    try:
-        found = await page.cluster.cached(
-            ("transaction", listed.transactional_id), LIST_CACHE_S, load
-        )
-    except ClientError:
-        return None
-    return None if isinstance(found, Refusal) else found
+    async def ask(coordinator: int) -> Mapping[str, TransactionDescription]:
+        names = tuple(by_coordinator[coordinator])
+
+        async def load() -> dict[str, TransactionDescription | Refusal]:
+            return await describe_transactions_of(
+                page.client, names, coordinator, timeout_s=page.timeout_s
+            )
+
+        try:
+            found = await page.cluster.cached(("transactions", names), LIST_CACHE_S, load)
+        except ClientError:
+            return {}
+        return {name: of for name, of in found.items() if not isinstance(of, Refusal)}
+
+    answers = await asyncio.gather(*map(ask, by_coordinator))
+    return {name: of for answer in answers for name, of in answer.items()}
 
 
 async def show(page: Page) -> Response:

@@ -120,7 +120,7 @@ async def delete(page: Page) -> Response:
 def mechanism_of(name: str) -> ScramMechanism:
     found = SCRAM_MECHANISMS.get(name)
     if found is None:
-        raise PageError(400, "No mechanism", f"{name[:40]!r} is no SCRAM mechanism.")
+        raise PageError(400, "No mechanism", f"{name[:40]!r} is not a SCRAM mechanism.")
     return found
 
 

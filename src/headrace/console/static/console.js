@@ -126,16 +126,6 @@
     plot.append(root);
   }
 
-  function drawSpark(node) {
-    const values = JSON.parse(node.dataset.spark);
-    const largest = Math.max(...values, 1);
-    const step = 96 / Math.max(1, values.length - 1);
-    const path = values.map((value, index) => `${index ? "L" : "M"}${(index * step).toFixed(1)} ${(21 - (value / largest) * 20).toFixed(1)}`).join("");
-    const root = svg("svg", { viewBox: "0 0 96 22", "aria-hidden": "true" });
-    root.append(svg("path", { d: path }));
-    node.replaceChildren(root);
-  }
-
   function localTimes(root) {
     for (const node of root.querySelectorAll("time[datetime]")) {
       const at = new Date(node.dateTime);
@@ -155,7 +145,6 @@
   function decorate(root) {
     root.querySelectorAll("form[data-confirm]").forEach(guardForm);
     root.querySelectorAll("[data-chart]").forEach(drawChart);
-    root.querySelectorAll("[data-spark]").forEach(drawSpark);
     localTimes(root);
   }
 
@@ -163,19 +152,21 @@
   let paused = false;
   let liveTimer = 0;
 
-  function mayReplace(region) {
-    const busy = region.querySelector("dialog[open], details[open], input:focus, select:focus, textarea:focus");
-    return !busy && window.getSelection().isCollapsed;
+  function isInUse(region) {
+    return region.querySelector("dialog[open], details[open], input:focus, select:focus, textarea:focus") !== null;
   }
 
   async function refreshLive() {
     let wait = LIVE_MS;
     if (!paused && !document.hidden) {
       try {
-        const answer = await fetch(location.href, { headers: { "X-Headrace-Live": "1" }, redirect: "error" });
+        const address = location.href;
+        const answer = await fetch(address, { headers: { "X-Headrace-Live": "1" }, redirect: "error" });
         if (answer.status === 401) { location.reload(); return; }
         const fresh = parsePage(await answer.text());
-        if (!paused) replaceLive(fresh);
+        // The visitor may have begun to select text, or another filter may apply by now.
+        const isWanted = !paused && location.href === address && window.getSelection().isCollapsed;
+        if (isWanted) replaceLive(fresh);
       } catch {
         wait = RETRY_MS;
         showLost();
@@ -187,7 +178,7 @@
   function replaceLive(fresh) {
     for (const region of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(region.id);
-      if (!next || !mayReplace(region)) continue;
+      if (!next || isInUse(region)) continue;
       const focused = document.activeElement && region.contains(document.activeElement) ? focusKey(document.activeElement) : null;
       const scrolled = [...region.querySelectorAll(".table-wrap")].map((each) => each.scrollLeft);
       region.replaceChildren(...[...next.childNodes].map((node) => document.importNode(node, true)));
@@ -225,7 +216,9 @@
     const copier = event.target.closest("[data-copy]");
     if (copier) {
       const source = document.getElementById(copier.dataset.copy);
-      navigator.clipboard.writeText(source.value ?? source.textContent).then(() => announce("Copied."), () => announce("The browser did not allow copying."));
+      const denied = () => announce("The browser did not allow copying. It does on HTTPS pages and on this machine.");
+      if (!navigator.clipboard) { denied(); return; }
+      navigator.clipboard.writeText(source.value ?? source.textContent).then(() => announce("Copied."), denied);
     }
   });
 
@@ -432,7 +425,7 @@
         finish({ limit: "Limit reached.", end: "Searched to the end.", logout: "The session has ended.", error: "The search failed." }[end.reason]);
         message("No record found", end.reason === "end" ? "Nothing in this range matches." : "");
       },
-    }, () => { finish("The connection to the console broke off."); message("Not searched", "Reload the page to search again."); });
+    }, () => { finish("The connection to the console was lost."); message("Not searched", "Reload the page to search again."); });
     stop.hidden = false;
     bar.hidden = order === "tail";
     if (order === "tail") message("Waiting for new records", "They appear here as they are written.");

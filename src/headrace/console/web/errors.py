@@ -45,10 +45,10 @@ def page_error_of(error: Exception) -> PageError:
             return PageError(501, "The cluster does not support this", str(error))
         case AuthenticationFailed():
             return PageError(403, "The cluster refused the login", str(error))
+        case RequestRefused():
+            return PageError(502, "The cluster refused the request", str(error), retry=True)
         case ClientError():
-            return PageError(
-                504, "The cluster did not answer", f"{error}. Nothing is lost.", retry=True
-            )
+            return PageError(504, "The cluster did not answer", str(error), retry=True)
         case _:
             return PageError(
                 500,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.console.messages.decoding import (
+    SUMMARISED_BYTES,
     Coding,
     Decoder,
     from_text,
@@ -66,6 +67,17 @@ def test_a_preview_is_one_short_line() -> None:
     line = preview(DECODER.decode(data, Coding.AUTO), data)
     assert "\n" not in line
     assert len(line) < 500
+
+
+def test_a_large_value_is_summarised_by_its_beginning() -> None:
+    text = "\u00fc" * SUMMARISED_BYTES
+    assert DECODER.summarise(f'x{{"a": "{text}"}}'.encode(), Coding.AUTO).kind == "text"
+    for value in (f'{{"a": "{text}"}}\n', f' ["{text}"]'):
+        found = DECODER.summarise(value.encode(), Coding.AUTO)
+        assert found.kind == "JSON"
+        assert found.object is None, "it must not be parsed as a whole"
+        assert preview(found, value.encode()).lstrip().startswith(value.strip()[:5])
+    assert DECODER.summarise(b"\x00\xff" * SUMMARISED_BYTES, Coding.AUTO).kind == "binary"
 
 
 def test_a_hex_dump_is_bounded() -> None:

@@ -11,6 +11,7 @@ from headrace.console.messages.query import (
     Position,
     Query,
     header_filter,
+    json_spellings,
     time_of,
     windows_backwards,
 )
@@ -71,6 +72,29 @@ def test_any_case_holds_for_ascii_letters() -> None:
     assert query.matches(record(b"xxaBcxx"), Decoder())
     assert query.may_match(b"xxABCxx")
     assert not query.may_match(b"xxABxx")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"a": "say \\"gr\u00fc\u00df\\""}',
+        r'{"a": "say \"gr\u00fc\u00df\""}',
+        r'{"a": "say \"gr\u00FC\u00DF\""}',
+        'say "gr\u00fc\u00df"',
+    ],
+)
+def test_text_is_found_however_json_escapes_it(value: str) -> None:
+    query = Query(NEWEST, text='"gr\u00fc\u00df"'.encode())
+    found = record(value.encode())
+    assert query.matches(found, Decoder())
+    assert query.may_match(value.encode())
+    assert not query.matches(record(b'{"a": "gr"}'), Decoder())
+
+
+def test_plain_text_is_looked_for_in_one_spelling_only() -> None:
+    assert json_spellings(b"plain text") == (b"plain text",)
+    assert json_spellings(b"\xff") == (b"\xff",)
+    assert json_spellings(b"") == ()
 
 
 @given(

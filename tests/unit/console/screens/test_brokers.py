@@ -35,7 +35,7 @@ def test_a_broker_shows_what_it_should_lead_and_what_is_behind() -> None:
     assert (behind.out_of_sync, behind.not_preferred, behind.is_controller) == (1, 1, False)
     assert behind.free_share is not None
     assert round(behind.free_share, 2) == 0.10
-    assert (behind.level, behind.state) == ("warning", "Replicas behind")
+    assert (behind.level, behind.state) == ("warning", "Replicas out of sync")
     assert (controller.is_controller, controller.level, controller.free_share) == (True, "ok", None)
 
 

@@ -1,8 +1,9 @@
-"""Settings as lines."""
+"""Settings as lines, and their sources."""
 
 import pytest
 
-from headrace.console.screens.settings_form import settings_of
+from headrace.client.admin.configs import ConfigSource
+from headrace.console.screens.settings_form import settings_of, source_name
 from headrace.console.web.errors import PageError
 
 
@@ -14,3 +15,8 @@ def test_lines_are_settings_and_comments_are_left_out() -> None:
 def test_another_line_is_refused(line: str) -> None:
     with pytest.raises(PageError, match="NAME=VALUE"):
         settings_of(line)
+
+
+def test_every_source_has_a_name() -> None:
+    assert source_name(ConfigSource.DYNAMIC_DEFAULT_BROKER) == "dynamic, all brokers"
+    assert len({source_name(each) for each in ConfigSource}) == len(ConfigSource)
