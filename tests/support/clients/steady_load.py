@@ -6,11 +6,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 FLUSH_S = 120.0
 READ_S = 120.0
 PACE_S = 0.002
+RETRY_S = 0.1
 
 
 class SteadyLoad:
@@ -95,12 +103,19 @@ class SteadyLoad:
                 for message in consumer.consume(1000, timeout=1.0):
                     if message.error() is None:
                         seen[message.partition()].append(int(message.value()))
-            ends = {
-                each: consumer.get_watermark_offsets(TopicPartition(self._topic, each))[1]
-                for each in seen
-            }
+            ends = {each: self._end_of(consumer, each, give_up) for each in seen}
         finally:
             consumer.close()
         read = {each: len(of) for each, of in seen.items()}
         assert ends == dict.fromkeys(seen, self.sent), f"{self.sent} sent; {ends=}; {read=}"
         assert all(of == list(range(self.sent)) for of in seen.values())
+
+    def _end_of(self, consumer: Consumer, partition: int, give_up: float) -> int:
+        """Tries again while the client learns who leads the partition."""
+        while True:
+            try:
+                return consumer.get_watermark_offsets(TopicPartition(self._topic, partition))[1]
+            except KafkaException:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(RETRY_S)
