@@ -122,7 +122,7 @@ class Rights(threading.Thread):
         return False
 
     def _all_show(self, count: int) -> bool:
-        """Whether every broker shows so many ACLs of the guest, within a few seconds."""
+        """Whether every broker shows `count` ACLs of the guest, within a few seconds."""
         deadline = time.monotonic() + KNOWN_S
         for broker in self._cluster.brokers:
             while not self._shows(broker, count):

@@ -16,7 +16,7 @@ from typing import Final, Self
 from headrace.metrics.family import Sample
 
 FOLD_AT: Final = 1024
-"""Durations in the buffer; counting so many takes 0.1 ms."""
+"""Durations in the buffer; to count them takes 0.1 ms."""
 
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.99, 0.999)
 _QUANTILE_LABELS: Final = tuple(str(quantile) for quantile in QUANTILES)

@@ -40,7 +40,7 @@ class NextRecordsHost(Protocol):
 
 
 class SearchNotFinished(StorageError):
-    """So many markers and aborted records follow that the search needs more time."""
+    """The markers and aborted records that follow are too many for one search."""
 
 
 class NextRecords:

@@ -64,7 +64,7 @@ class SampledBatch(NamedTuple):
 
 
 class RateLimit:
-    """So many requests in each second."""
+    """At most a number of requests in each second."""
 
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
