@@ -1,4 +1,4 @@
-"""A request's changes are told one by one, in summaries if they are many, and without secrets."""
+"""Each change that a request makes is one event; many are summarised, and secrets are masked."""
 
 from headrace.cluster.change_events import change_events
 from headrace.cluster.image import MetadataImage

@@ -1,4 +1,4 @@
-"""A change of the metadata is told as brokers that came and went, and elections by cause."""
+"""The events of a metadata change: brokers that joined or left, and elections by cause."""
 
 from logging import INFO, WARNING
 

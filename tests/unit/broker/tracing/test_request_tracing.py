@@ -1,4 +1,4 @@
-"""Which requests are looked at: at most so many in a second, and none of followers."""
+"""Which requests are sampled: a limited number in each second, and none of followers."""
 
 from headrace.broker.tracing.request_tracing import RateLimit, is_from_follower
 from headrace.protocol.messages.fetch import FetchReplicaState, FetchRequest
